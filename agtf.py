@@ -1,0 +1,1926 @@
+"""Multi-view clustering by Anchor Graph Tensor Factorization (AGTF), in one file.
+
+Several feature tables about the same samples become sparse sample-by-anchor graphs; the graphs, stacked, are
+factorised into a sample indicator H and an anchor indicator G; the labels are read off H, and G says why.
+
+    import agtf
+    views, y = agtf.digits_views()
+    result = agtf.cluster(views, 10)
+    result.labels
+
+The method is that of R. Wang, J. Li, Q. Gao and C. Deng, "Interpretable Multi-View Clustering Based on Anchor Graph
+Tensor Factorization". This file may be copied into a project as it is; it needs numba, NumPy, SciPy and scikit-learn,
+and matplotlib for pictures.
+
+Sections: 1 kernels - 2 tensors - 3 views - 4 anchors and graphs - 5 start - 6 Algorithm 1 - 7 result -
+8 cluster() and AGTF - 9 data and scores - 10 pictures - 11 command line
+"""
+
+# SPDX-License-Identifier: MIT
+# Copyright (c) 2026 the agtf authors
+
+import os
+import re
+import sys
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numba
+import numpy as np
+import scipy.sparse as sparse
+from scipy.linalg import eigh
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix, pair_confusion_matrix
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
+
+__version__ = "0.1.0"
+__all__ = [
+    "AGTF",
+    "PAPER",
+    "Result",
+    "cluster",
+    "digits_views",
+    "load_views",
+    "schatten_norm",
+    "schatten_prox",
+    "score",
+    "tprod",
+    "ttranspose",
+]
+
+# ======================================================================================================================
+# 1 kernels: the loops that NumPy does not have. Each works on rows lo..hi without the interpreter's lock, and has a
+#   plain twin in tests/naive.py.
+# ======================================================================================================================
+
+
+def _jit(function):
+    """Compile `function` on its first call, cached on disk where the disk allows it."""
+    try:
+        return numba.njit(function, nogil=True, cache=True)
+    except RuntimeError:  # no writable place for the cache
+        return numba.njit(function, nogil=True)
+
+
+@_jit
+def _nearest_anchors(distance, index, weight):
+    """The k nearest anchors of each row and their weights (d_{k+1} - d_j) / (k d_{k+1} - sum_j d_j)."""
+    rows, m = distance.shape
+    k = index.shape[1]
+    best = np.empty(k + 1)
+    who = np.empty(k + 1, np.int32)
+    for i in range(rows):
+        filled = 0
+        for j in range(m):
+            d = distance[i, j]
+            if filled <= k:
+                at = filled
+                filled += 1
+            elif d < best[k]:
+                at = k
+            else:
+                continue
+            while at > 0 and best[at - 1] > d:
+                best[at] = best[at - 1]
+                who[at] = who[at - 1]
+                at -= 1
+            best[at] = d
+            who[at] = j
+        total = 0.0
+        for t in range(k):
+            total += best[k] - best[t]
+        for t in range(k):
+            index[i, t] = who[t]
+            # All k + 1 distances equal: nothing tells the anchors apart.
+            weight[i, t] = (best[k] - best[t]) / total if total > 0.0 else 1.0 / k
+
+
+@_jit
+def _project_simplex(B):
+    """Replace every row of B (rows, K) by the nearest point with entries >= 0 that sum to 1."""
+    rows, K = B.shape
+    for i in range(rows):
+        ordered = np.sort(B[i])[::-1]
+        total = 0.0
+        shift = 0.0
+        for c in range(K):
+            total += ordered[c]
+            if ordered[c] * (c + 1) > total - 1.0:
+                shift = (total - 1.0) / (c + 1)
+        for c in range(K):
+            B[i, c] = max(B[i, c] - shift, 0.0)
+
+
+@_jit
+def _gst(s, tau, p):
+    """Generalised soft threshold: argmin_x (x - s)^2 / 2 + tau x^p over x >= 0, for a vector s >= 0 and 0 < p <= 1."""
+    out = np.zeros_like(s)
+    valley = (2.0 * tau * (1.0 - p)) ** (1.0 / (2.0 - p))
+    for i in range(s.size):
+        # Below the threshold 0 wins; above it the fixed point is a contraction with a factor of at most p/2.
+        if s[i] > _gst_threshold(tau, p):
+            x = s[i]
+            for _ in range(100):
+                previous = x
+                x = max(s[i] - p * tau * x ** (p - 1.0), valley)
+                if abs(x - previous) <= 1e-15 * s[i]:
+                    break
+            out[i] = x
+    return out
+
+
+@_jit
+def _gst_threshold(tau, p):
+    """The largest s that the generalised soft threshold sends to 0."""
+    if tau == 0.0:
+        return 0.0
+    base = 2.0 * tau * (1.0 - p)
+    if base == 0.0:
+        return tau
+    return base ** (1.0 / (2.0 - p)) + p * tau * base ** ((p - 1.0) / (2.0 - p))
+
+
+@_jit
+def _form_B2(index, weight, G, Q, Y1, J, Y2, mu, rho, lo, hi):
+    """J <- B2 = 2 S*G + mu Q - Y1 + rho J - Y2 for rows lo..hi; J's memory is free once B2 is known."""
+    V = index.shape[1]
+    L = G.shape[1]
+    K = L // V
+    row = np.empty(L)
+    for i in range(lo, hi):
+        for c in range(L):
+            row[c] = mu * Q[i, c] - Y1[i, c] + rho * J[i, c] - Y2[i, c]
+        for u in range(V):
+            # (S*G)^(r) = sum_u S^(u) G^(r-u): slice u of S moves G's slices on by u.
+            shift = u * K
+            for t in range(index.shape[2]):
+                w = 2.0 * weight[i, u, t]
+                g = G[index[i, u, t]]
+                for c in range(L - shift):
+                    row[c + shift] += w * g[c]
+                for c in range(shift):
+                    row[c] += w * g[c + L - shift]
+        for c in range(L):
+            J[i, c] = row[c]
+
+
+@_jit
+def _scatter(index, weight, H, m, lo, hi):
+    """The part of S^T*H (m, V*K) that rows lo..hi contribute: (S^T*H)^(v) = sum_u (S^(u))^T H^(v+u)."""
+    V = index.shape[1]
+    L = H.shape[1]
+    K = L // V
+    out = np.zeros((m, L))
+    for i in range(lo, hi):
+        for u in range(V):
+            shift = u * K
+            for t in range(index.shape[2]):
+                w = weight[i, u, t]
+                a = out[index[i, u, t]]
+                for c in range(L - shift):
+                    a[c] += w * H[i, c + shift]
+                for c in range(shift):
+                    a[c + L - shift] += w * H[i, c]
+    return out
+
+
+@_jit
+def _clip(H, Q, Y1, mu, lo, hi):
+    """Q <- max(H + Y1/mu, 0) and Y1 <- Y1 + mu (H - Q) for rows lo..hi; returns max |Q - H|."""
+    worst = 0.0
+    for i in range(lo, hi):
+        for c in range(H.shape[1]):
+            z = H[i, c] + Y1[i, c] / mu
+            q = max(z, 0.0)
+            Q[i, c] = q
+            Y1[i, c] = mu * (z - q)
+            worst = max(worst, abs(q - H[i, c]))
+    return worst
+
+
+def _map_rows(function, n, rows=4096):
+    """[function(lo, hi), ...] over fixed blocks of rows, in order, on numba's number of threads.
+
+    The blocks do not depend on the number of threads, so sums over the list do not either. Plain threads, because
+    every kernel and NumPy release the interpreter's lock, and because they survive forks and concurrent callers,
+    which numba's own thread pools do not.
+    """
+    blocks = [(lo, min(lo + rows, n)) for lo in range(0, n, rows)]
+    threads = min(len(blocks), numba.config.NUMBA_NUM_THREADS)
+    if threads == 1:
+        return [function(lo, hi) for lo, hi in blocks]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda block: function(*block), blocks))
+
+
+# ======================================================================================================================
+# 2 tensors: the t-product and the tensor Schatten p-norm, for tensors of the paper's shape (n1, n2, n3).
+# ======================================================================================================================
+
+AXES = ("cluster", "lateral", "sample", "view")
+
+
+def tprod(A, B):
+    """t-product A * B (Definition 1): slice-wise matrix products after a DFT along the third axis.
+
+    Parameters
+    ----------
+    A : (n1, m, n3) array
+    B : (m, n2, n3) array
+
+    Returns
+    -------
+    (n1, n2, n3) array
+
+    Examples
+    --------
+    >>> import numpy as np, agtf
+    >>> A, B = np.ones((2, 3, 4)), np.ones((3, 5, 4))
+    >>> agtf.tprod(A, B).shape
+    (2, 5, 4)
+    """
+    A, B = np.asarray(A, float), np.asarray(B, float)
+    if A.ndim != 3 or B.ndim != 3 or A.shape[1] != B.shape[0] or A.shape[2] != B.shape[2]:
+        raise ValueError(f"tprod takes (n1, m, n3) and (m, n2, n3), got {A.shape} and {B.shape}")
+    products = np.einsum("imf,mkf->ikf", np.fft.rfft(A), np.fft.rfft(B), optimize=True)
+    return np.fft.irfft(products, n=A.shape[2])
+
+
+def ttranspose(A):
+    """Tensor transpose: every frontal slice transposed, slices 1, ..., n3 - 1 in reverse order.
+
+    Parameters
+    ----------
+    A : (n1, n2, n3) array
+
+    Returns
+    -------
+    (n2, n1, n3) array
+
+    Examples
+    --------
+    >>> import numpy as np, agtf
+    >>> A = np.arange(12.0).reshape(2, 2, 3)
+    >>> bool((agtf.ttranspose(agtf.ttranspose(A)) == A).all())
+    True
+    """
+    A = np.swapaxes(np.asarray(A), 0, 1)
+    return np.concatenate([A[:, :, :1], A[:, :, :0:-1]], axis=2)
+
+
+def _to_slices(X, axis, fft_norm):
+    """The stack of matrices whose singular values the norm of X (n, K, V) sums."""
+    if axis == "lateral":
+        return X.transpose(1, 0, 2)
+    along = {"sample": 0, "cluster": 1, "view": 2}[axis]
+    return np.moveaxis(np.fft.fft(X, axis=along, norm=fft_norm), along, 0)
+
+
+def _from_slices(slices, axis, fft_norm):
+    if axis == "lateral":
+        return slices.transpose(1, 0, 2)
+    along = {"sample": 0, "cluster": 1, "view": 2}[axis]
+    return np.fft.ifft(np.moveaxis(slices, 0, along), axis=along, norm=fft_norm).real
+
+
+def schatten_norm(X, p, axis="cluster", fft_norm="ortho"):
+    """Tensor Schatten p-norm (Definition 2): the p-norm of the singular values of all transformed slices.
+
+    Parameters
+    ----------
+    X : (n, K, V) array
+        Samples (or anchors) x clusters x views.
+    p : float in (0, 1]
+    axis : {"cluster", "lateral", "sample", "view"}
+        Where the DFT runs. "cluster" (Definition 2): along the clusters, slices n x V. "lateral" (the Remark):
+        nowhere, slices n x V. "sample": along the samples, slices K x V; this one depends on the order of the rows.
+        "view": along the views, slices n x K.
+    fft_norm : {"ortho", "backward"}
+        "backward" leaves the DFT without a factor, as the code behind the published figures does.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np, agtf
+    >>> X = np.zeros((4, 2, 3))
+    >>> X[0, 0] = [3, 0, 4]
+    >>> round(agtf.schatten_norm(X, 1.0, axis="lateral"), 6)
+    5.0
+    """
+    s = np.linalg.svd(_to_slices(_tensor(X, p, axis, fft_norm), axis, fft_norm), compute_uv=False)
+    return float((s**p).sum() ** (1 / p))
+
+
+def schatten_prox(Z, tau, p, axis="cluster", fft_norm="ortho"):
+    """argmin_X ||X - Z||_F^2 / 2 + tau ||X||_Sp^p (Lemma 1): the singular values of all slices shrunk by GST.
+
+    Parameters
+    ----------
+    Z : (n, K, V) array
+    tau : float >= 0
+    p, axis, fft_norm
+        As in `schatten_norm`. With "backward" the shrinkage acts on the unnormalised DFT's singular values.
+
+    Returns
+    -------
+    (n, K, V) array
+
+    Examples
+    --------
+    >>> import numpy as np, agtf
+    >>> Z = np.zeros((4, 2, 3))
+    >>> Z[0, 0] = [3, 0, 4]
+    >>> agtf.schatten_prox(Z, 2.5, 1.0, axis="lateral")[0, 0].round(6)
+    array([1.5, 0. , 2. ])
+    """
+    if not tau >= 0:
+        raise ValueError(f"tau must be >= 0, got {tau!r}")
+    U, s, Vh = np.linalg.svd(_to_slices(_tensor(Z, p, axis, fft_norm), axis, fft_norm), full_matrices=False)
+    shrunk = _gst(s.ravel(), float(tau), float(p)).reshape(s.shape)
+    return np.ascontiguousarray(_from_slices((U * shrunk[:, None, :]) @ Vh, axis, fft_norm))
+
+
+def _tensor(X, p, axis, fft_norm):
+    X = np.asarray(X, float)
+    if X.ndim != 3:
+        raise ValueError(f"a tensor has 3 axes (samples, clusters, views), got shape {X.shape}")
+    _check_norm_options(p, axis, fft_norm)
+    return X
+
+
+def _check_norm_options(p, axis, fft_norm):
+    if not 0 < p <= 1:
+        raise ValueError(f"p must lie in (0, 1], got {p!r}")
+    _check_choice("axis", axis, AXES)
+    _check_choice("fft_norm", fft_norm, ("ortho", "backward"))
+
+
+def _check_choice(name, value, choices):
+    if not isinstance(value, (str, type(None))) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+# ======================================================================================================================
+# 3 views: checked, put in an order that depends on their contents alone, scaled row block by row block.
+# ======================================================================================================================
+
+SCALES = ("auto", "zscore", "unit", "max", None)
+
+
+def _as_views(views):
+    """A list of (n, d_v) float-convertible arrays or CSR matrices; a single table is a list of one."""
+    if hasattr(views, "shape") or hasattr(views, "__array__") or hasattr(views, "__dataframe__"):
+        views = [views]
+    elif not isinstance(views, (list, tuple)):
+        raise TypeError(f"views must be a list of (samples, features) tables, got {type(views).__name__}")
+    elif len(views) and not hasattr(views[0], "shape") and np.ndim(views[0]) < 2:
+        views = [np.asarray(views)]  # one table as a list of rows
+    if len(views) == 0:
+        raise ValueError("views is empty: give at least one (samples, features) table")
+    views = [_as_table(view, f"views[{v}]") for v, view in enumerate(views)]
+    for v, view in enumerate(views):
+        if view.shape[0] != views[0].shape[0]:
+            raise ValueError(
+                f"views[{v}] has {view.shape[0]} rows, views[0] has {views[0].shape[0]}: "
+                "every view must describe the same samples, one per row"
+            )
+    return views
+
+
+def _as_table(view, name):
+    if sparse.issparse(view):
+        view = sparse.csr_array(view)
+        if not view.has_canonical_format:
+            view = view.copy()
+            view.sum_duplicates()
+    else:
+        view = np.asarray(view)
+    if np.iscomplexobj(view):
+        raise ValueError(f"Complex data not supported: {name} is complex, give real and imaginary parts as columns")
+    if view.dtype.kind not in "fiub":
+        try:
+            view = view.astype(float)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} is not numeric (dtype {view.dtype}): encode text and categories first") from error
+    if view.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {view.shape}; expected 2D array, (samples, features). Reshape your data with "
+            "array.reshape(-1, 1) if it is one feature"
+        )
+    if view.shape[0] == 0 or view.shape[1] == 0:
+        raise ValueError(f"{name} has shape {view.shape}: {view.shape[0]} sample(s), {view.shape[1]} feature(s); drop it")
+    return view
+
+
+def _check_finite(block, name, first_row):
+    values = block.data if sparse.issparse(block) else block
+    if not np.isfinite(values).all():
+        if sparse.issparse(block):
+            block = block.tocoo()
+            bad = np.flatnonzero(~np.isfinite(block.data))
+            row, column = block.row[bad[0]], block.col[bad[0]]
+        else:
+            row, column = np.argwhere(~np.isfinite(block))[0]
+        raise ValueError(
+            f"{name} contains NaN or infinity, first in row {row + first_row}, column {column}: remove or impute it"
+        )
+
+
+@dataclass
+class _Scaling:
+    """How one view is scaled: (x - shift) * factor per column, then rows of length 1 if `unit`."""
+
+    factor: np.ndarray  # (features,)
+    shift: np.ndarray | None  # (features,), None for a sparse view, whose zeros must stay zeros
+    unit: bool
+    weight: float = 1.0  # of the view among the joint features
+
+    def __call__(self, rows):
+        if sparse.issparse(rows):
+            data = rows.data * self.factor[rows.indices]
+            if self.unit:
+                length = np.sqrt(np.bincount(_csr_rows(rows), data**2, rows.shape[0]))
+                data /= np.repeat(np.where(length > 0, length, 1.0), np.diff(rows.indptr))
+            return sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
+        rows = np.asarray(rows, float)
+        rows = (rows - self.shift) * self.factor
+        if self.unit:
+            length = np.linalg.norm(rows, axis=1, keepdims=True)
+            rows /= np.where(length > 0, length, 1.0)
+        return rows
+
+
+def _csr_rows(table):
+    return np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+
+
+def _fingerprints(rows):
+    """One 64-bit number per row that depends on the row's values alone; dense and sparse agree."""
+    if sparse.issparse(rows):
+        values, columns = rows.data.astype(float), rows.indices
+    else:
+        values, columns = np.ascontiguousarray(rows, float), np.arange(rows.shape[1])
+    salt = (columns.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = _mix(values.view(np.uint64) ^ salt)
+    mixed[values == 0] = 0
+    if sparse.issparse(rows):
+        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+        return total[rows.indptr[1:]] - total[rows.indptr[:-1]]
+    return mixed.sum(axis=1, dtype=np.uint64)
+
+
+def _mix(x):
+    """A bijection of the 64-bit integers that spreads every bit (the finaliser of splitmix64, shortened)."""
+    x = (x ^ (x >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(32))
+
+
+@dataclass
+class _Data:
+    """The views in working order: position i stands for input row rows[i], slot v for input view slots[v]."""
+
+    views: list
+    rows: np.ndarray
+    slots: np.ndarray
+    distinct: np.ndarray  # one position for every different row
+    scalings: list = field(default_factory=list)
+
+    @property
+    def n(self):
+        return len(self.rows)
+
+    def raw(self, v, lo, hi):
+        return self.views[v][self.rows[lo:hi]]
+
+    def scaled(self, v, positions):
+        return self.scalings[v](self.views[v][self.rows[positions]])
+
+    def joint(self, positions):
+        """All scaled views side by side, each divided by the root of its total variance."""
+        blocks = [s.weight * self.scaled(v, positions) for v, s in enumerate(self.scalings)]
+        return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
+
+
+def _arrange(views, canonical):
+    """Check the values and choose the working order.
+
+    The canonical order sorts views and rows by fingerprints of their contents, so that whatever follows, sums and
+    random draws included, cannot depend on the order in which they were given.
+    """
+    n = views[0].shape[0]
+
+    def fingerprint(v, lo, hi):
+        block = views[v][lo:hi]
+        _check_finite(block, f"views[{v}]", lo)
+        return _fingerprints(block)
+
+    prints = [np.concatenate(_map_rows(lambda lo, hi, v=v: fingerprint(v, lo, hi), n)) for v in range(len(views))]
+    if canonical:
+        together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
+        slots = np.argsort([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints], kind="stable")
+    else:
+        slots = np.arange(len(views))
+    keys = np.zeros(n, np.uint64)
+    for slot in slots:
+        keys = _mix(keys + prints[slot])
+    rows = np.argsort(keys, kind="stable") if canonical else np.arange(n)
+    distinct = np.sort(np.unique(keys[rows], return_index=True)[1])
+    return _Data([views[slot] for slot in slots], rows, slots, distinct)
+
+
+def _fit_scaling(data, v, scale):
+    """Scaling of one view (its statistics are summed in working order, so they are order-free too)."""
+    d = data.views[v].shape[1]
+    is_sparse = sparse.issparse(data.views[v])
+
+    def extent(lo, hi):
+        block = data.raw(v, lo, hi)
+        if is_sparse:
+            return block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel(), block.nnz
+        return block.min(axis=0), block.max(axis=0), np.count_nonzero(block)
+
+    low, high, filled = zip(*_map_rows(extent, data.n))
+    low, high = np.min(low, axis=0).astype(float), np.max(high, axis=0).astype(float)
+    if scale == "auto":
+        mostly_zero = is_sparse or (low.min() >= 0 and sum(filled) < 0.5 * data.n * d)
+        scale = "unit" if mostly_zero else "zscore"
+    top = max(-low.min(), high.max())
+    # Statistics of (x - low) / (high - low) can neither overflow nor cancel, whatever the units of x.
+    width = high - low if scale == "zscore" else np.full(d, top if scale in ("unit", "max") and top > 0 else 1.0)
+    varies = width > np.finfo(float).tiny
+    factor = np.where(varies, 1.0 / np.where(varies, width, 1.0), 0.0)
+    shift = None if is_sparse else (low if scale == "zscore" else np.zeros(d))
+    scaling = _Scaling(factor, shift, unit=scale == "unit")
+
+    def moments(lo, hi):
+        block = scaling(data.raw(v, lo, hi))
+        return np.asarray(block.sum(axis=0)).ravel(), np.asarray((block**2).sum(axis=0)).ravel()
+
+    total, squares = (np.sum(part, axis=0) for part in zip(*_map_rows(moments, data.n)))
+    mean = total / data.n
+    variance = np.maximum(squares / data.n - mean**2, 0.0)
+    if scale == "zscore":
+        varies &= variance > 1e-20
+        if shift is not None:
+            scaling.shift = low + mean * width
+        scaling.factor = np.where(varies, factor / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+        variance = varies.astype(float)
+    spread = variance.sum()
+    scaling.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
+    return scaling
+
+
+# ======================================================================================================================
+# 4 anchors and graphs: every view as n x k indices and weights of nearest anchors.
+# ======================================================================================================================
+
+ANCHORS = ("medoid", "vda", "random")
+_SAMPLE_ROWS = 10_000  # rows that k-means sees when it looks for anchors, whatever n is
+
+
+def _count_anchors(n_anchors, n, k, distinct):
+    if isinstance(n_anchors, str):
+        _check_choice("n_anchors", n_anchors, ("auto",))
+        usual = 100 if n < 400 else 200 if n < 1500 else 400
+        return min(distinct, max(min(n // 2, max(3 * k, usual)), 2 * k))
+    if isinstance(n_anchors, (float, np.floating)):
+        if not 0 < n_anchors <= 1:
+            raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {n_anchors}; as a count it must be an int")
+        return max(int(round(n_anchors * n)), 2)
+    if not isinstance(n_anchors, (int, np.integer)) or isinstance(n_anchors, bool):
+        raise TypeError(f"n_anchors must be an int, a float rate or 'auto', got {n_anchors!r}")
+    if not 2 <= n_anchors <= n:
+        raise ValueError(f"n_anchors must lie between 2 and the number of samples, {n}, got {n_anchors}")
+    return int(n_anchors)
+
+
+def _choose_anchors(data, anchors, m, rng):
+    """Positions of the m anchors, the same samples in every view, ascending."""
+    if anchors == "vda":
+        return _vda(data, m)
+    if m > len(data.distinct):
+        pool = np.arange(data.n)
+    else:
+        pool = data.distinct
+    if anchors == "random":
+        return np.sort(rng.choice(pool, m, replace=False))
+    if len(pool) > max(_SAMPLE_ROWS, 2 * m):
+        pool = np.sort(rng.choice(pool, max(_SAMPLE_ROWS, 2 * m), replace=False))
+    if m == len(pool):
+        return pool
+    X = _compressed(data.joint(pool), rng)
+    kmeans = KMeans(m, n_init=1, max_iter=20, random_state=rng.randint(2**31 - 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # rough centres are good enough to choose samples by
+        centres = kmeans.fit(X).cluster_centers_
+    return np.sort(pool[_distinct_nearest(euclidean_distances(centres, X, squared=True))])
+
+
+def _compressed(X, rng, components=100):
+    """Wide features reduced to their leading principal directions: k-means then costs the same for any width."""
+    if X.shape[1] <= 5 * components or X.shape[0] <= components:
+        return X.toarray() if sparse.issparse(X) else X
+    U, s, _ = randomized_svd(X, components, n_iter=2, random_state=rng.randint(2**31 - 1))
+    return U * s
+
+
+def _distinct_nearest(distance):
+    """For every row the nearest column that no earlier row has taken."""
+    taken = np.zeros(distance.shape[1], bool)
+    chosen = np.empty(len(distance), np.intp)
+    for i, row in enumerate(distance):
+        chosen[i] = np.argmin(np.where(taken, np.inf, row))
+        taken[chosen[i]] = True
+    return chosen
+
+
+def _vda(data, m):
+    """Variance-based de-correlated anchors, the rule of the paper's reference for anchor selection."""
+
+    def moments(lo, hi):
+        positions = np.arange(lo, hi)
+        blocks = [data.scaled(v, positions) for v in range(len(data.views))]
+        return sum(b.sum(axis=1) for b in blocks), sum((b**2).sum(axis=1) for b in blocks)
+
+    total, squares = (np.concatenate(part) for part in zip(*_map_rows(moments, data.n)))
+    d = sum(view.shape[1] for view in data.views)
+    s = np.maximum(squares - total**2 / d, 0.0) / max(d - 1, 1)
+    s = s / s.max() if s.max() > 0 else np.ones_like(s)
+    chosen = [int(np.argmax(s))]
+    free = np.ones(data.n, bool)
+    while len(chosen) < m:
+        free[chosen[-1]] = False
+        closeness = 1.0 / (1.0 + np.sqrt(np.abs(s[chosen[-1]] - s)))
+        s = s * (1.0 - closeness / closeness.max())
+        if s.max() > 0:
+            s = s / s.max()
+        chosen.append(int(np.argmax(np.where(free, s, -1.0))))
+    return np.sort(chosen)
+
+
+@dataclass
+class _Graph:
+    """The anchor graph tensor S (n, m, V), k non-zeros a row: S[i, index[i, v, t], v] = weight[i, v, t]."""
+
+    index: np.ndarray  # (n, V, k) int32
+    weight: np.ndarray  # (n, V, k)
+    m: int
+
+    def normalised(self, k):
+        """sqrt(m/k) S Lambda^(-1/2), with which S^T*H of a clean partition lies on the simplex by itself."""
+        weight = self.weight.copy()
+        for v in range(self.index.shape[1]):
+            mass = np.bincount(self.index[:, v].ravel(), self.weight[:, v].ravel(), self.m)
+            weight[:, v] *= np.sqrt(self.m / k / np.where(mass > 0, mass, 1.0))[self.index[:, v]]
+        return _Graph(self.index, weight, self.m)
+
+    def matrix(self, slices):
+        """The chosen slices of S side by side, as a sparse (n, m * len(slices)) matrix."""
+        n, _, k = self.index.shape
+        columns = np.concatenate([self.index[:, v] + at * self.m for at, v in enumerate(slices)], axis=1)
+        values = np.concatenate([self.weight[:, v] for v in slices], axis=1)
+        starts = np.arange(0, columns.size + 1, k * len(slices))
+        return sparse.csr_array((values.ravel(), columns.ravel(), starts), (n, self.m * len(slices)))
+
+
+def _anchor_graph(read, scalings, anchors, n, k, joint):
+    """Graph of n samples; read(v, lo, hi) gives scaled rows of view v, anchors[v] the scaled anchors.
+
+    The joint slice needs no joint features: its squared distance is the weighted sum of those of the views.
+    """
+    V = len(anchors)
+    index = np.empty((n, V + joint, k), np.int32)
+    weight = np.empty((n, V + joint, k))
+
+    def fill(lo, hi):
+        together = 0.0
+        for v in range(V + joint):
+            if v < V:
+                distance = euclidean_distances(read(v, lo, hi), anchors[v], squared=True)
+                together = together + scalings[v].weight ** 2 * distance if joint else 0.0
+            else:
+                distance = together
+            near, close = np.empty((hi - lo, k), np.int32), np.empty((hi - lo, k))
+            _nearest_anchors(distance, near, close)
+            index[lo:hi, v], weight[lo:hi, v] = near, close
+
+    _map_rows(fill, n, rows=1024)
+    return _Graph(index, weight, anchors[0].shape[0])
+
+
+# ======================================================================================================================
+# 5 start: labels from the spectrum of the graphs.
+# ======================================================================================================================
+
+_KMEANS_ROWS = 20_000  # rows that the restarts of k-means see; the winner is then refined on all rows
+
+
+def _spectral_labels(graph, k, joint, rng):
+    """k-means on the spectral embeddings of the views' graphs together and of the joint graph."""
+    scaled = graph.normalised(k)
+    V = graph.index.shape[1] - joint
+    embeddings = [_embedding(scaled.matrix(range(V)), k)]
+    if joint:
+        embeddings.append(_embedding(scaled.matrix([V]), k))
+    return _kmeans_labels(np.hstack(embeddings), k, rng)
+
+
+def _embedding(A, k):
+    """The k leading left singular vectors of A (n, columns) as rows of length 1."""
+
+    def gram(lo, hi):
+        return (A[lo:hi].T @ A[lo:hi]).toarray()
+
+    total = sum(_map_rows(gram, A.shape[0], rows=max(16384, A.shape[0] // 8 + 1)))
+    k = min(k, *A.shape)
+    square, right = eigh(total, subset_by_index=[A.shape[1] - k, A.shape[1] - 1])
+    U = A @ (right / np.sqrt(np.maximum(square, 1e-12 * square[-1])))
+    length = np.linalg.norm(U, axis=1, keepdims=True)
+    return U / np.where(length > 0, length, 1.0)
+
+
+def _kmeans_labels(X, k, rng):
+    n = X.shape[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters: we say so ourselves
+        seed = rng.randint(2**31 - 1)
+        if n <= _KMEANS_ROWS:
+            return KMeans(k, n_init=10, random_state=seed).fit(X).labels_
+        some = np.sort(rng.choice(n, _KMEANS_ROWS, replace=False))
+        centres = KMeans(k, n_init=10, random_state=seed).fit(X[some]).cluster_centers_
+        return KMeans(k, init=centres, n_init=1, max_iter=20).fit(X).labels_
+
+
+# ======================================================================================================================
+# 6 Algorithm 1. Inside the solver a tensor of n samples, V views and K clusters is an (n, V*K) matrix. Every step that
+#   mixes the numbers of a sample is then one V*K x V*K matrix from the right, found from a Gram matrix of that size.
+# ======================================================================================================================
+
+_PENALTY_CAP = 1e13
+_FULL_RANK = 1e-7  # smallest to largest eigenvalue: above it a polar factor from the Gram matrix is good to 1e-8
+
+
+@dataclass
+class _Norm:
+    """Which tensor Schatten p-norm: the exponent, the reading of Definition 2, the convention of the DFT."""
+
+    p: float
+    axis: str
+    fft_norm: str
+    shape: tuple  # (V, K)
+
+    def factor(self):
+        """Singular values of the slices as computed here, times this, are those of the convention asked for."""
+        length = {"cluster": self.shape[1], "view": self.shape[0]}.get(self.axis, 1)
+        return np.sqrt(length) if self.fft_norm == "backward" else 1.0
+
+
+def _gram(X):
+    """X^T X over fixed blocks of rows."""
+    return sum(_map_rows(lambda lo, hi: X[lo:hi].T @ X[lo:hi], X.shape[0]))
+
+
+def _slice_grams(C, shape, axis):
+    """Gram matrices of the slices that `axis` names, from the Gram matrix C of the (n, V*K) matrix."""
+    V, K = shape
+    C = C.reshape(V, K, V, K)
+    if axis == "view":
+        C = C.transpose(1, 0, 3, 2)
+    if axis != "lateral":
+        C = np.fft.ifft(np.fft.fft(C, axis=3), axis=1)
+    return np.einsum("acbc->cab", C)
+
+
+def _from_right(W, shape, axis):
+    """The (V*K, V*K) matrix that multiplies every slice f from the right by W[f]."""
+    V, K = shape
+    L = len(W)
+    full = np.zeros((W.shape[1], L, W.shape[2], L))
+    if axis == "lateral":
+        full[:, np.arange(L), :, np.arange(L)] = W
+    else:
+        # Slice-wise products in the frequency domain are circular convolutions in the time domain.
+        w = np.fft.ifft(W, axis=0).real
+        for shift in range(L):
+            at = np.arange(L)
+            full[:, at, :, (at + shift) % L] = w[shift]
+    if axis == "view":
+        full = full.transpose(1, 0, 3, 2)
+    return full.reshape(V * K, V * K)
+
+
+def _update_G(StH, F, Y3, sigma, shape):
+    """Eq. (solveG): the rows of B1 = (S^T*H + sigma/2 F - Y3/2) / (1 + sigma/2) projected on the simplex."""
+    G = (StH + 0.5 * sigma * F - 0.5 * Y3) / (1.0 + 0.5 * sigma)
+    _project_simplex(G.reshape(-1, shape[1]))
+    return G
+
+
+def _update_H(B, H, shape):
+    """Eq. (solveH): the polar factor of B2 at every view frequency, written into H."""
+    square, right = np.linalg.eigh(_slice_grams(_gram(B), shape, "view"))
+    if (square[:, 0] <= _FULL_RANK * square[:, -1]).any():
+        H[:] = _polar_factor(B, H, shape)
+        return
+    # H^T*H = I asks for orthonormal slices of the unnormalised DFT; the Gram matrices are those of the orthonormal one.
+    inverse_root = (right / np.sqrt(shape[0] * square)[:, None, :]) @ right.conj().swapaxes(1, 2)
+    M = _from_right(inverse_root, shape, "view")
+    _map_rows(lambda lo, hi: np.matmul(B[lo:hi], M, out=H[lo:hi]), len(B))
+
+
+def _polar_factor(B, H, shape):
+    """The same from thin SVDs, for B2 without full rank.
+
+    Rows of G sum to 1, so from the identity start B2 loses a dimension at every view frequency but 0, and part of the
+    polar factor is arbitrary. It is completed by the previous H: the limit of polar(B2 + e H) as e goes to 0.
+    """
+    V, K = shape
+    B, H = (np.fft.fft(X.reshape(-1, V, K), axis=1) for X in (B, H))
+    out = np.empty_like(H)
+    for f in range(V // 2 + 1):
+        U, s, Vh = np.linalg.svd(B[:, f], full_matrices=False)
+        r = int((s > 1e-7 * s[0]).sum())
+        out[:, f] = U[:, :r] @ Vh[:r]
+        if r < K:
+            null = Vh[r:].conj().T
+            rest = H[:, f] @ null
+            for _ in range(2):  # twice, for orthogonality to working precision
+                rest = rest - U[:, :r] @ (U[:, :r].conj().T @ rest)
+            A, _, Bh = np.linalg.svd(rest, full_matrices=False)
+            out[:, f] += A @ Bh @ null.conj().T
+        out[:, -f % V] = out[:, f].conj()
+    return np.fft.ifft(out, axis=1).real.reshape(len(H), V * K)
+
+
+def _update_Q(H, Q, Y1, mu):
+    """Eq. (solveQ) in the time domain and its multiplier; returns max |Q - H|."""
+    return max(_map_rows(lambda lo, hi: _clip(H, Q, Y1, mu, lo, hi), len(H)))
+
+
+def _update_low_rank(X, J, Y, penalty, weight, norm, against):
+    """Eqs. (solveJ), (solveF): J <- Gamma_{weight/penalty}(X + Y/penalty), then Y <- Y + penalty (X - J).
+
+    Returns max |J - against| and ||J||_Sp^p.
+    """
+    V, K = norm.shape
+    tau = weight / penalty
+    if norm.axis == "sample":
+        Z = (X + Y / penalty).reshape(-1, V, K).transpose(0, 2, 1)
+        J3 = schatten_prox(Z, tau, norm.p, "sample", norm.fft_norm)
+        J[:] = J3.transpose(0, 2, 1).reshape(J.shape)
+        Y += penalty * (X - J)
+        return np.abs(J - against).max(), schatten_norm(J3, norm.p, "sample", norm.fft_norm) ** norm.p
+
+    def target(lo, hi):
+        return X[lo:hi] + Y[lo:hi] / penalty
+
+    def partial_gram(lo, hi):
+        Z = target(lo, hi)
+        return Z.T @ Z
+
+    # Shrinkage acts from the right. Squaring hides singular values below 1e-8 of the largest: they are within 1e-8 of
+    # what any shrinkage makes of them.
+    square, right = np.linalg.eigh(_slice_grams(sum(_map_rows(partial_gram, len(X))), norm.shape, norm.axis))
+    s = np.sqrt(np.maximum(square, 0.0)) * norm.factor()
+    shrunk = _gst(s.ravel(), tau, norm.p).reshape(s.shape)
+    ratio = np.divide(shrunk, s, out=np.zeros_like(s), where=s > 0)
+    W = _from_right((right * ratio[:, None, :]) @ right.conj().swapaxes(1, 2), norm.shape, norm.axis)
+
+    def shrink(lo, hi):
+        Z = target(lo, hi)
+        np.matmul(Z, W, out=J[lo:hi])
+        np.multiply(Z - J[lo:hi], penalty, out=Y[lo:hi])
+        return np.abs(J[lo:hi] - against[lo:hi]).max()
+
+    return max(_map_rows(shrink, len(X))), (shrunk**norm.p).sum()
+
+
+@dataclass
+class State:
+    """What a callback sees after each iteration. Arrays are the solver's own: read, do not write."""
+
+    iteration: int
+    H: np.ndarray  # (n, V, K)
+    Q: np.ndarray
+    J: np.ndarray
+    G: np.ndarray  # (m, V, K)
+    F: np.ndarray
+    history: dict  # lists, one entry per iteration so far
+    rows: np.ndarray  # row i of H, Q and J belongs to sample rows[i]
+
+    @property
+    def labels(self):
+        """Labels after this iteration, in the order of the given samples."""
+        labels = np.empty(len(self.rows), np.intp)
+        labels[self.rows] = self.Q.mean(axis=1).argmax(axis=1)
+        return labels
+
+
+HISTORY = ("Q-H", "Q-J", "G-F", "objective", "fit", "H_norm", "G_norm", "mu", "rho", "sigma")
+
+
+def _algorithm1(S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max_iter, watch):
+    """Algorithm 1. Changes H, Q and J in place; returns G, the history and what ended it.
+
+    `watch(iteration, H, Q, J, G, F, history)` is called after each iteration and stops the run by returning True.
+    """
+    n, shape = len(H), norm.shape
+    Y1, Y2, Y3 = np.zeros_like(H), np.zeros_like(H), np.zeros_like(F)
+    mu = rho = sigma = penalty
+    history = {name: [] for name in HISTORY}
+    S_square = float((S.weight**2).sum())
+    typical = np.sqrt(shape[1] / n)  # an entry of H: its columns have length 1 over about n/K samples
+
+    def St_times(H):
+        return sum(_map_rows(lambda lo, hi: _scatter(S.index, S.weight, H, S.m, lo, hi), n))
+
+    StH = St_times(H)
+    G = _update_G(StH, F, Y3, sigma, shape)
+    stopped_by = "max_iter"
+    for iteration in range(1, max_iter + 1):
+        G = _update_G(StH, F, Y3, sigma, shape)
+        B = J  # formed in place
+        _map_rows(lambda lo, hi: _form_B2(S.index, S.weight, G, Q, Y1, J, Y2, mu, rho, lo, hi), n)
+        _update_H(B, H, shape)
+        QH = _update_Q(H, Q, Y1, mu)
+        QJ, H_norm = _update_low_rank(H, J, Y2, rho, lambda1, norm, against=Q)
+        GF, G_norm = _update_low_rank(G, F, Y3, sigma, lambda2, norm, against=G)
+
+        StH = St_times(H)
+        # ||H*G^T|| = ||G|| because H is orthogonal, and <S, H*G^T> = <S^T*H, G>.
+        fit = max(S_square - 2.0 * float((StH * G).sum()) + float((G**2).sum()), 0.0)
+        objective = fit + lambda1 * H_norm + lambda2 * G_norm
+        for name, value in zip(HISTORY, (QH, QJ, GF, objective, fit, H_norm, G_norm, mu, rho, sigma)):
+            history[name].append(float(value))
+        if max(max(QH, QJ) / typical, GF) <= tol:
+            stopped_by = "tol"
+        if watch(iteration, H, Q, J, G, F, history):
+            stopped_by = "callback"
+        if stopped_by != "max_iter":
+            break
+        mu, rho, sigma = (min(growth * x, _PENALTY_CAP) for x in (mu, rho, sigma))
+    return G, history, stopped_by
+
+
+def _automatic_lambda(X, penalty, norm, share):
+    """The lambda whose first GST threshold is `share` times the median leading singular value of X's slices."""
+    if norm.axis == "sample":
+        slices = _to_slices(X.reshape(-1, *norm.shape).transpose(0, 2, 1), "sample", norm.fft_norm)
+        leading = np.median(np.linalg.svd(slices, compute_uv=False)[:, 0])
+    else:
+        square = np.linalg.eigvalsh(_slice_grams(_gram(X), norm.shape, norm.axis))[:, -1]
+        leading = np.median(np.sqrt(np.maximum(square, 0.0))) * norm.factor()
+    # The threshold grows as tau^(1/(2-p)).
+    return penalty * (share * leading / _gst_threshold(1.0, norm.p)) ** (2.0 - norm.p)
+
+
+# ======================================================================================================================
+# 7 result
+# ======================================================================================================================
+
+
+@dataclass
+class Result:
+    """What `cluster` found. V views, m anchors, k clusters; all arrays are in the order of the given samples and views.
+
+    Attributes
+    ----------
+    labels : (n,) int array
+    memberships : (n, k) array
+        The consensus indicator: Q averaged over the slices, rows summing to 1.
+    anchor_memberships : (V, m, k) array
+        For every view the probability that an anchor belongs to each cluster: G, with its slices moved to the views
+        they explain.
+    joint_memberships : (m, k) array or None
+        The same for the slice of all features together.
+    anchors : (m,) int array
+        Which samples are the anchors.
+    anchor_labels : (m,) int array
+        The cluster that an anchor votes for, over all slices.
+    view_weights : (V,) or (V + 1,) array
+        Share of H's mass in each slice, the joint slice last. One large entry means one consensus for all views.
+    n_iter, stopped_by : int, {"tol", "max_iter", "callback"}
+    history : dict of (n_iter,) arrays
+        "Q-H", "Q-J", "G-F": the residuals; "objective" = "fit" + lambda1 * "H_norm" + lambda2 * "G_norm";
+        "mu", "rho", "sigma": the penalties.
+    options : dict
+        The options in force, automatic values filled in.
+    """
+
+    labels: np.ndarray
+    memberships: np.ndarray
+    anchor_memberships: np.ndarray
+    joint_memberships: np.ndarray | None
+    anchors: np.ndarray
+    anchor_labels: np.ndarray
+    view_weights: np.ndarray
+    n_iter: int
+    stopped_by: str
+    history: dict
+    options: dict
+    _graph: _Graph = field(repr=False)
+    _scalings: list = field(repr=False)
+    _anchor_rows: list = field(repr=False)
+
+    def __repr__(self):
+        n, k = self.memberships.shape
+        V, m, _ = self.anchor_memberships.shape
+        return f"<agtf.Result: {n} samples, {V} views, {k} clusters, {m} anchors, {self.n_iter} iterations>"
+
+    @property
+    def converged(self):
+        return self.stopped_by == "tol"
+
+    def predict(self, views):
+        """Labels of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
+
+        Parameters
+        ----------
+        views : list of (n, d_v) arrays
+            As given to `cluster`: the same number of views, with the same features.
+
+        Returns
+        -------
+        (n,) int array
+        """
+        views = _as_views(views)
+        if len(views) != len(self._scalings):
+            raise ValueError(f"got {len(views)} view(s), the model was fitted on {len(self._scalings)}")
+        for v, (view, scaling) in enumerate(zip(views, self._scalings)):
+            if view.shape[1] != len(scaling.factor):
+                raise ValueError(
+                    f"views[{v}] has {view.shape[1]} features, the model was fitted on {len(scaling.factor)}"
+                )
+
+        def read(v, lo, hi):
+            block = views[v][lo:hi]
+            _check_finite(block, f"views[{v}]", lo)
+            scaling = self._scalings[v]
+            if not sparse.issparse(block) and scaling.shift is None:
+                block = sparse.csr_array(block)
+            elif sparse.issparse(block) and scaling.shift is not None:
+                block = block.toarray()
+            return scaling(block)
+
+        n, k = views[0].shape[0], self._graph.index.shape[2]
+        graph = _anchor_graph(read, self._scalings, self._anchor_rows, n, k, self.joint_memberships is not None)
+        return _votes(graph, self._slice_memberships()).sum(axis=1).argmax(axis=1)
+
+    def explain(self, i):
+        """Why sample i is where it is: its anchors in every view, what they vote for, each view's share.
+
+        Returns
+        -------
+        Explanation
+            Prints as a table.
+        """
+        i = range(len(self.labels))[i]
+        graph = _Graph(self._graph.index[[i]], self._graph.weight[[i]], self._graph.m)
+        memberships = self._slice_memberships()
+        votes = _votes(graph, memberships)[0]
+        label = int(self.labels[i])
+        support = votes[:, label].sum()
+        slices = np.arange(len(votes))[:, None]
+        return Explanation(
+            sample=i,
+            label=label,
+            slices=[f"view {v}" for v in range(len(self._scalings))] + ["joint"] * (self.joint_memberships is not None),
+            anchors=self.anchors[graph.index[0]],
+            weights=graph.weight[0],
+            clusters=memberships[slices, graph.index[0]].argmax(axis=2),
+            votes=votes,
+            shares=votes[:, label] / support if support > 0 else np.zeros(len(votes)),
+        )
+
+    def _slice_memberships(self):
+        if self.joint_memberships is None:
+            return self.anchor_memberships
+        return np.concatenate([self.anchor_memberships, self.joint_memberships[None]])
+
+
+def _votes(graph, memberships):
+    """(n, V, k): for every slice the memberships of a sample's anchors, averaged with the graph's weights."""
+    n, V, _ = graph.index.shape
+    votes = np.empty((n, V, memberships.shape[2]))
+
+    def fill(lo, hi):
+        for v in range(V):
+            near = memberships[v][graph.index[lo:hi, v]]
+            votes[lo:hi, v] = np.einsum("it,itk->ik", graph.weight[lo:hi, v], near)
+
+    _map_rows(fill, n)
+    return votes
+
+
+@dataclass
+class Explanation:
+    """One sample's decision: `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k)."""
+
+    sample: int
+    label: int
+    slices: list
+    anchors: np.ndarray
+    weights: np.ndarray
+    clusters: np.ndarray
+    votes: np.ndarray
+    shares: np.ndarray
+
+    def __str__(self):
+        lines = [
+            f"sample {self.sample} is in cluster {self.label}",
+            f"{'slice':8} {'share':>5}  {'votes':24}  anchors: sample x weight > cluster",
+        ]
+        for v, name in enumerate(self.slices):
+            best = [c for c in np.argsort(-self.votes[v], kind="stable")[:3] if self.votes[v, c] >= 0.005]
+            votes = ", ".join(f"{c}: {self.votes[v, c]:.2f}" for c in best)
+            near = [t for t in range(self.weights.shape[1]) if self.weights[v, t] > 0][:4]
+            text = "  ".join(f"{self.anchors[v, t]} x {self.weights[v, t]:.2f} > {self.clusters[v, t]}" for t in near)
+            lines.append(f"{name:8} {self.shares[v]:5.0%}  {votes:24}  {text}")
+        return "\n".join(lines)
+
+
+# ======================================================================================================================
+# 8 cluster() and AGTF
+# ======================================================================================================================
+
+PAPER = {
+    "anchors": "vda",
+    "n_neighbors": 10,
+    "joint": False,
+    "normalize": False,
+    "init": "identity",
+    "axis": "sample",
+    "fft_norm": "backward",
+    "penalty": 1e-5,
+    "growth": 1.3,
+    "tol": 1e-3,
+}
+"""The paper's protocol as options of `cluster`; p, lambda1, lambda2, n_anchors and scale are its choice per data set.
+
+Its scores depend on the order of the rows: rows sorted by class and the same rows shuffled give different partitions.
+"""
+
+
+def cluster(
+    views,
+    k,
+    *,
+    scale="auto",
+    anchors="medoid",
+    n_anchors="auto",
+    n_neighbors="auto",
+    joint=True,
+    normalize=True,
+    init="spectral",
+    axis="cluster",
+    p=0.5,
+    lambda1="auto",
+    lambda2="auto",
+    fft_norm="ortho",
+    penalty="auto",
+    growth=1.3,
+    tol=0.05,
+    max_iter=200,
+    random_state=0,
+    callback=None,
+    verbose=0,
+):
+    """Cluster multi-view data by anchor graph tensor factorization.
+
+    With the default options the partition does not depend on the order of the rows, on the order of the views, or on
+    the number of threads.
+
+    Parameters
+    ----------
+    views : list of (n, d_v) arrays, DataFrames or SciPy sparse matrices
+        One table per view, one row per sample. A single table counts as one view.
+    k : int
+        Number of clusters, at least 2.
+    scale : {"auto", "zscore", "unit", "max", None}, or a list with one of them per view
+        "zscore": columns of mean 0 and variance 1; "unit": rows of length 1; "max": divided by the largest absolute
+        value; "auto": "unit" for sparse views and non-negative ones that are mostly zeros, else "zscore".
+    anchors : {"medoid", "vda", "random"} or (m,) int array
+        "medoid": the samples nearest to m k-means centres of all features together; "vda": the paper's variance rule;
+        or the indices of the samples to use.
+    n_anchors : int, float or "auto"
+        A number, a rate of the samples, or 100, 200, 400 for n below 400, below 1500, larger; at least 3 k, at most
+        n / 2.
+    n_neighbors : int or "auto"
+        Anchors that a sample is joined to; 8, or fewer if there are fewer anchors.
+    joint : bool
+        Whether all scaled features together make one more slice.
+    normalize : bool
+        Whether the graph's columns are scaled so that S^T*H of a clean partition lies on the simplex.
+    init : {"spectral", "identity"} or (n,) int array
+        Where the factorisation starts: labels from the spectrum of the graphs, the paper's identity matrix, or labels.
+    axis, p, fft_norm
+        The tensor Schatten p-norm, see `schatten_norm`. axis="sample" depends on the order of the rows.
+    lambda1, lambda2 : float or "auto"
+        Weights of the norms of H and G. "auto" relates the first shrinkage to their singular values.
+    penalty, growth : float or "auto", float
+        First value of the penalties mu, rho and sigma and their growth per iteration. "auto" is 0.2 m / k.
+    tol, max_iter : float, int
+        Stop when max |Q - H| and max |Q - J|, both relative to sqrt(k / n), a typical entry of H, and max |G - F| are
+        at most `tol`, or after `max_iter` iterations.
+    random_state : int, RandomState or None
+        All randomness comes from it.
+    callback : callable or None
+        Called as callback(state) after each iteration; a true return value stops the run.
+    verbose : int
+        1 shows a progress line on standard error.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> import agtf
+    >>> views, y = agtf.digits_views()
+    >>> result = agtf.cluster(views, 10)
+    >>> result.labels.shape, result.memberships.shape
+    ((1797,), (1797, 10))
+    """
+    progress = _Progress(verbose)
+    views = _as_views(views)
+    n = views[0].shape[0]
+    k = _check_k(k, n)
+    scales = _check_scales(scale, len(views))
+    _check_norm_options(p, axis, fft_norm)
+    if isinstance(anchors, str):
+        _check_choice("anchors", anchors, ANCHORS)
+    if isinstance(init, str):
+        _check_choice("init", init, ("spectral", "identity"))
+    _check_numbers(lambda1=lambda1, lambda2=lambda2, penalty=penalty, growth=growth, tol=tol, max_iter=max_iter)
+    if axis == "sample":
+        warnings.warn(
+            'axis="sample" takes a DFT over the samples: the result depends on the order of the rows, and on rows '
+            "sorted by class it knows the classes",
+            UserWarning,
+            stacklevel=2,
+        )
+    rng = check_random_state(random_state)
+
+    # Results must not depend on how many threads BLAS or OpenMP would take; our own row blocks keep the cores busy.
+    with threadpool_limits(1):
+        progress("reading views")
+        order_matters = axis == "sample" or (isinstance(init, str) and init == "identity")
+        data = _arrange(views, canonical=not order_matters)
+        data.scalings = [_fit_scaling(data, v, scales[slot]) for v, slot in enumerate(data.slots)]
+
+        progress("choosing anchors")
+        if isinstance(anchors, str):
+            m = _count_anchors(n_anchors, n, k, len(data.distinct))
+            t = _count_neighbors(n_neighbors, m)
+            at = _choose_anchors(data, anchors, m, rng)
+        else:
+            at = np.argsort(data.rows)[_check_anchors(anchors, n)]
+            m = len(at)
+            t = _count_neighbors(n_neighbors, m)
+
+        progress("building graphs")
+        anchor_rows = [data.scaled(v, at) for v in range(len(views))]
+
+        def read(v, lo, hi):
+            return data.scaled(v, slice(lo, hi))
+
+        graph = _anchor_graph(read, data.scalings, anchor_rows, n, t, joint)
+        S = graph.normalised(k) if normalize else graph
+
+        progress("finding a start")
+        norm = _Norm(float(p), axis, fft_norm, (graph.index.shape[1], k))
+        H, Q, J, F = _start(graph, S, init, data.rows, k, joint, norm.shape, rng)
+
+        penalty = 0.2 * m / k if penalty == "auto" else float(penalty)
+        lambda1 = _automatic_lambda(H, penalty, norm, 1.5) if lambda1 == "auto" else float(lambda1)
+        lambda2 = _automatic_lambda(F, penalty, norm, 0.7) if lambda2 == "auto" else float(lambda2)
+
+        def watch(iteration, H, Q, J, G, F, history):
+            progress("iterating", f"{iteration}, residual {max(history[r][-1] for r in HISTORY[:3]):.1e}")
+            if callback is None:
+                return False
+            tensors = (X.reshape(-1, *norm.shape) for X in (H, Q, J, G, F))
+            return callback(State(iteration, *tensors, history, data.rows))
+
+        G, history, stopped_by = _algorithm1(
+            S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max_iter, watch
+        )
+        result = _read_off(data, graph, anchor_rows, at, H, Q, G, norm.shape, joint)
+    progress("done", last=True)
+
+    result.history = {name: np.array(values) for name, values in history.items()}
+    result.n_iter, result.stopped_by = len(history["fit"]), stopped_by
+    result.options = dict(
+        scale=scale, anchors=anchors, n_anchors=m, n_neighbors=t, joint=joint, normalize=normalize, init=init,
+        axis=axis, p=p, lambda1=lambda1, lambda2=lambda2, fft_norm=fft_norm, penalty=penalty, growth=growth, tol=tol,
+        max_iter=max_iter,
+    )  # fmt: skip
+    if stopped_by == "max_iter" and max_iter > 0:
+        warnings.warn(
+            f"no convergence in max_iter={max_iter} iterations: the residuals are "
+            + ", ".join(f"{name} {history[name][-1]:.1e}" for name in HISTORY[:3])
+            + f", tol is {tol:.1e}; raise max_iter, growth or tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return result
+
+
+def _start(graph, S, init, rows, k, joint, shape, rng):
+    """The first H, Q, J (n, V*k) and F (m, V*k)."""
+    n, V = len(rows), shape[0]
+    H = np.zeros((n, V * k))
+    if isinstance(init, str) and init == "identity":
+        # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
+        H[np.arange(k), np.arange(k)] = 1.0
+        return H, np.zeros_like(H), np.zeros_like(H), np.zeros((S.m, V * k))
+    if isinstance(init, str):
+        labels = _spectral_labels(graph, k, joint, rng)
+    else:
+        labels = _check_labels(init, n, k)[rows]
+    H[np.arange(n), labels] = 1.0 / np.sqrt(np.bincount(labels, minlength=k))[labels]
+    F = sum(_map_rows(lambda lo, hi: _scatter(S.index, S.weight, H, S.m, lo, hi), n))
+    _project_simplex(F.reshape(-1, k))
+    return H, H.copy(), H.copy(), F
+
+
+def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, joint):
+    """Labels and memberships from the factors, in the order of the given samples and views."""
+    V, k = shape
+    n = len(H)
+    mass = np.array(_map_rows(lambda lo, hi: (H[lo:hi] ** 2).sum(axis=0), n)).sum(axis=0).reshape(V, k).sum(axis=1)
+    mass = mass / mass.sum()
+    # S^(v) = sum_s H^(s) (G^(s-v))^T: seen from view v, an anchor's clusters are those of G moved on by s.
+    G = G.reshape(-1, V, k)
+    memberships = np.stack([sum(mass[s] * G[:, (s - v) % V] for s in range(V)) for v in range(V)])
+    consensus = Q.reshape(n, V, k).mean(axis=1)
+    silent = np.flatnonzero(consensus.max(axis=1) <= 0.0)  # no load on any cluster: ask the anchors
+    if len(silent):
+        few = _Graph(graph.index[silent], graph.weight[silent], graph.m)
+        consensus[silent] = _votes(few, memberships).mean(axis=1)
+
+    inverse = np.empty(n, np.intp)
+    inverse[data.rows] = np.arange(n)
+    views = np.argsort(data.slots)
+    slices = np.append(views, V - 1) if joint else views
+    memberships, consensus = memberships[slices], consensus[inverse]
+    return Result(
+        labels=consensus.argmax(axis=1),
+        memberships=consensus / consensus.sum(axis=1, keepdims=True),
+        anchor_memberships=memberships[: len(views)],
+        joint_memberships=memberships[-1] if joint else None,
+        anchors=data.rows[at],
+        anchor_labels=memberships.mean(axis=0).argmax(axis=1),
+        view_weights=mass[slices],
+        n_iter=0,
+        stopped_by="max_iter",
+        history={},
+        options={},
+        _graph=_Graph(graph.index[inverse][:, slices], graph.weight[inverse][:, slices], graph.m),
+        _scalings=[data.scalings[v] for v in views],
+        _anchor_rows=[anchor_rows[v] for v in views],
+    )
+
+
+def _check_k(k, n):
+    if not isinstance(k, (int, np.integer)) or isinstance(k, bool):
+        raise TypeError(f"the number of clusters must be an int, got {k!r}")
+    if not 2 <= k <= n:
+        raise ValueError(f"the number of clusters must lie between 2 and the number of samples, {n}, got {k}")
+    return int(k)
+
+
+def _check_scales(scale, n_views):
+    scales = list(scale) if isinstance(scale, (list, tuple)) else [scale] * n_views
+    if len(scales) != n_views:
+        raise ValueError(f"scale has {len(scales)} entries for {n_views} views: give one, or one per view")
+    for entry in scales:
+        _check_choice("scale", entry, SCALES)
+    return scales
+
+
+def _check_numbers(**options):
+    may_be_auto = ("lambda1", "lambda2", "penalty")
+    for name, value in options.items():
+        if isinstance(value, str) and value == "auto" and name in may_be_auto:
+            continue
+        if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
+            raise TypeError(f"{name} must be a number{' or auto' * (name in may_be_auto)}, got {value!r}")
+        lowest = {"penalty": np.finfo(float).tiny, "growth": 1.0}.get(name, 0.0)
+        if not lowest <= value < np.inf:
+            raise ValueError(f"{name} must be finite and at least {lowest:g}, got {value!r}")
+
+
+def _count_neighbors(n_neighbors, m):
+    if isinstance(n_neighbors, str):
+        _check_choice("n_neighbors", n_neighbors, ("auto",))
+        return min(8, m - 1)
+    if not isinstance(n_neighbors, (int, np.integer)) or isinstance(n_neighbors, bool):
+        raise TypeError(f"n_neighbors must be an int or 'auto', got {n_neighbors!r}")
+    if not 1 <= n_neighbors < m:
+        raise ValueError(
+            f"n_neighbors={n_neighbors} must be at least 1 and below the number of anchors, {m}: "
+            "give more anchors or fewer neighbours"
+        )
+    return int(n_neighbors)
+
+
+def _check_anchors(anchors, n):
+    anchors = np.asarray(anchors)
+    if anchors.ndim != 1 or anchors.dtype.kind not in "iu":
+        raise TypeError(f"anchors must be {', '.join(map(repr, ANCHORS))} or a 1-D array of sample indices")
+    if len(anchors) < 2 or anchors.min() < 0 or anchors.max() >= n or len(np.unique(anchors)) < len(anchors):
+        raise ValueError(f"anchors must be at least 2 different sample indices between 0 and {n - 1}")
+    return anchors
+
+
+def _check_labels(init, n, k):
+    labels = np.asarray(init)
+    if labels.shape != (n,) or labels.dtype.kind not in "iu":
+        raise ValueError(f"init must be 'spectral', 'identity' or ({n},) integer labels, got shape {labels.shape}")
+    if not np.array_equal(np.unique(labels), np.arange(k)):
+        raise ValueError(f"init must use every label from 0 to {k - 1}, it has {len(np.unique(labels))} different ones")
+    return labels
+
+
+class _Progress:
+    """One line on standard error that tells the stage, the iteration and the time."""
+
+    def __init__(self, verbose):
+        self.verbose, self.started, self.shown = verbose, time.perf_counter(), 0.0
+
+    def __call__(self, stage, detail="", last=False):
+        now = time.perf_counter() - self.started
+        if not self.verbose or (detail and now - self.shown < 0.1):
+            return
+        self.shown = now
+        line = f"agtf {now:6.1f} s  {stage} {detail}"
+        rewrite = sys.stderr.isatty()
+        print(f"\r{line:<70}" if rewrite else line, end="" if rewrite and not last else "\n", file=sys.stderr, flush=True)
+
+
+class AGTF(ClusterMixin, BaseEstimator):
+    """Anchor graph tensor factorization as a scikit-learn estimator.
+
+    The options are those of `cluster`, with the same defaults; `n_clusters` is its k.
+
+    Attributes
+    ----------
+    labels_ : (n,) int array
+    result_ : Result
+        Everything else that was found.
+    n_iter_ : int
+    n_features_in_ : int
+        Number of features, all views together.
+
+    Examples
+    --------
+    >>> import agtf
+    >>> views, y = agtf.digits_views()
+    >>> model = agtf.AGTF(n_clusters=10).fit(views)
+    >>> bool((model.labels_ == agtf.cluster(views, 10).labels).all())
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters=8,
+        *,
+        scale="auto",
+        anchors="medoid",
+        n_anchors="auto",
+        n_neighbors="auto",
+        joint=True,
+        normalize=True,
+        init="spectral",
+        axis="cluster",
+        p=0.5,
+        lambda1="auto",
+        lambda2="auto",
+        fft_norm="ortho",
+        penalty="auto",
+        growth=1.3,
+        tol=0.05,
+        max_iter=200,
+        random_state=0,
+        callback=None,
+        verbose=0,
+    ):
+        self.n_clusters = n_clusters
+        self.scale = scale
+        self.anchors = anchors
+        self.n_anchors = n_anchors
+        self.n_neighbors = n_neighbors
+        self.joint = joint
+        self.normalize = normalize
+        self.init = init
+        self.axis = axis
+        self.p = p
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.fft_norm = fft_norm
+        self.penalty = penalty
+        self.growth = growth
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
+
+    def fit(self, X, y=None):
+        """Cluster X, a list of views or one (n, d) table; y is ignored."""
+        if _is_list_of_views(X):
+            X = _as_views(X)
+            self.n_features_in_ = sum(view.shape[1] for view in X)
+        else:
+            X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
+        options = self.get_params(deep=False)
+        self.result_ = cluster(X, options.pop("n_clusters"), **options)
+        self.labels_ = self.result_.labels
+        self.n_iter_ = self.result_.n_iter
+        return self
+
+    def predict(self, X):
+        """Labels of unseen samples, see `Result.predict`."""
+        check_is_fitted(self)
+        if not _is_list_of_views(X):
+            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+        return self.result_.predict(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _is_list_of_views(X):
+    return isinstance(X, (list, tuple)) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
+
+
+# ======================================================================================================================
+# 9 data and scores
+# ======================================================================================================================
+
+
+def score(y_true, labels):
+    """The seven scores of the paper's figures, all 1 for a perfect partition.
+
+    Parameters
+    ----------
+    y_true, labels : (n,) arrays
+
+    Returns
+    -------
+    dict
+        "ACC" (best one-to-one matching of clusters and classes), "NMI", "purity", "ARI", and over pairs of samples
+        "F-score", "precision" and "recall".
+
+    Examples
+    --------
+    >>> import agtf
+    >>> agtf.score([0, 0, 1, 1], [5, 5, 3, 3])["ACC"]
+    1.0
+    """
+    counts = contingency_matrix(y_true, labels)
+    matched = counts[linear_sum_assignment(-counts)].sum()
+    (_, false), (missed, both) = pair_confusion_matrix(y_true, labels).astype(float)
+    # Without a single pair put together (or belonging together) nothing was put together wrongly.
+    precision = both / (both + false) if both + false else 1.0
+    recall = both / (both + missed) if both + missed else 1.0
+    scores = {
+        "ACC": matched / counts.sum(),
+        "NMI": normalized_mutual_info_score(y_true, labels),
+        "purity": counts.max(axis=0).sum() / counts.sum(),
+        "ARI": adjusted_rand_score(y_true, labels),
+        "F-score": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
+        "precision": precision,
+        "recall": recall,
+    }
+    return {name: float(value) for name, value in scores.items()}
+
+
+def digits_views():
+    """Four descriptors of scikit-learn's 1797 handwritten digits of 8 x 8 pixels, and their classes.
+
+    Returns
+    -------
+    views : list of (1797, d_v) arrays
+        Pixels (64), magnitudes of the Fourier transform (40), histograms of gradients (72), ink profiles (48).
+    y : (1797,) int array
+    """
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    images = digits.images / 16.0
+    n = len(images)
+    fourier = np.abs(np.fft.rfft2(images)).reshape(n, -1)
+
+    down, right = np.gradient(images, axis=(1, 2))
+    strength, angle = np.hypot(down, right), np.arctan2(down, right)
+    bins = np.floor((angle / (2 * np.pi) + 0.5) * 8 - 1e-9).astype(int) % 8
+    by_angle = np.where(bins[..., None] == np.arange(8), strength[..., None], 0.0)
+    corners = (0, 2, 4)  # overlapping 4 x 4 cells
+    cells = [by_angle[:, r : r + 4, c : c + 4].sum(axis=(1, 2)) for r in corners for c in corners]
+    gradients = np.hstack(cells)
+
+    ink = images > 0.3
+    depths = []
+    for axis in (1, 2):
+        for side in (ink, np.flip(ink, axis)):
+            depths.append(np.where(side.any(axis=axis), side.argmax(axis=axis), 8))
+    profiles = np.hstack([images.sum(axis=1), images.sum(axis=2), *depths])
+    return [images.reshape(n, -1), fourier, gradients, profiles.astype(float)], digits.target
+
+
+_LABEL_NAMES = ("y", "gt", "truth", "label", "labels", "gnd", "y0", "truelabel", "true_label", "target", "class", "classes")
+
+
+def load_views(path):
+    """Read multi-view data: a .mat file of the field, an .npz file, or one .csv file per view.
+
+    Parameters
+    ----------
+    path : path or list of paths
+        A .mat file has a cell array of matrices (samples as rows or as columns) or one matrix per view, and labels
+        named Y, y, gt, truth, ...; an .npz file one array per view, and labels under such a name. In .csv files a
+        first line of names is skipped, and a column with such a name holds the labels.
+
+    Returns
+    -------
+    views : list of (n, d_v) arrays or CSR matrices
+    labels : (n,) array or None
+    """
+    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    paths = [os.fspath(p) for p in paths]
+    kinds = {os.path.splitext(p)[1].lower() for p in paths}
+    if kinds == {".csv"}:
+        tables = [_read_csv(p) for p in paths]
+        labels = next((labels for _, labels in tables if labels is not None), None)
+        return _oriented([table for table, _ in tables], labels, paths[0])
+    if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
+        raise ValueError(f"give one .mat file, one .npz file, or .csv files, one per view; got {', '.join(paths)}")
+    variables = _read_mat(paths[0]) if kinds == {".mat"} else _read_npz(paths[0])
+    tables, labels = [], None
+    for name, value in variables.items():
+        members = list(value.ravel()) if isinstance(value, np.ndarray) and value.dtype == object else [value]
+        if name.lower() in _LABEL_NAMES:
+            labels = members[0] if labels is None else labels
+        elif value.dtype == object or value.shape[0] > 1 and value.shape[1] > 1:
+            tables += members
+    return _oriented(tables, labels, paths[0])
+
+
+def _read_mat(path):
+    from scipy.io import loadmat
+
+    try:
+        contents = loadmat(path)
+    except NotImplementedError:
+        raise ValueError(f"{path} is a MATLAB v7.3 file: save it with -v7 (save('-v7', ...)) to read it here") from None
+    return {name: value for name, value in contents.items() if not name.startswith("__") and np.ndim(value) == 2}
+
+
+def _read_npz(path):
+    with np.load(path, allow_pickle=False) as contents:
+        variables = {name: contents[name] for name in contents.files}
+    return {name: np.atleast_2d(value) for name, value in variables.items() if value.ndim in (1, 2)}
+
+
+def _read_csv(path):
+    with open(path, encoding="utf-8-sig") as file:
+        first = file.readline().strip()
+    separator = next((s for s in (",", ";", "\t") if s in first), ",")
+    names = [name.strip().strip('"').lower() for name in first.split(separator)]
+    has_header = any(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|-?inf", name) is None for name in names)
+    cells = np.genfromtxt(
+        path, delimiter=separator, skip_header=int(has_header), dtype=str, encoding="utf-8-sig", ndmin=2
+    )
+    at = next((c for c, name in enumerate(names) if has_header and name in _LABEL_NAMES), None)
+    labels = None if at is None else cells[:, at]
+    try:
+        return np.delete(cells, [] if at is None else [at], axis=1).astype(float), labels
+    except ValueError as error:
+        raise ValueError(f"{path} is not a table of numbers: {error}") from None
+
+
+def _oriented(tables, labels, path):
+    """Tables with samples as rows: as many rows as labels, or as all tables have in common."""
+    tables = [sparse.csr_array(t) if sparse.issparse(t) else t for t in tables]
+    if not tables or any(len(t.shape) != 2 for t in tables):
+        raise ValueError(f"{path} holds no views: expected a cell array of matrices, or one matrix per view")
+    labels = None if labels is None else np.asarray(labels).ravel()
+    rows, columns = {t.shape[0] for t in tables}, {t.shape[1] for t in tables}
+    n = len(labels) if labels is not None else rows.pop() if len(rows) == 1 else columns.pop() if len(columns) == 1 else 0
+    views = [t if t.shape[0] == n else t.T for t in tables]
+    if any(view.shape[0] != n for view in views):
+        shapes = ", ".join(str(t.shape) for t in tables)
+        raise ValueError(f"{path}: the views' shapes {shapes} share no number of samples" + f" {n}" * bool(n))
+    return views, labels
+
+
+# ======================================================================================================================
+# 10 pictures: matplotlib is imported here only.
+# ======================================================================================================================
+
+
+def _axes(ax, **size):
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(layout="constrained", **size)[1] if ax is None else ax
+
+
+def plot_indicator(result, ax=None):
+    """Samples x clusters: the consensus memberships, samples ordered by label.
+
+    Parameters
+    ----------
+    result : Result
+    ax : matplotlib axes or None
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ax = _axes(ax, figsize=(4, 5))
+    order = np.lexsort((-result.memberships.max(axis=1), result.labels))
+    image = ax.imshow(
+        result.memberships[order], aspect="auto", interpolation="nearest", cmap="viridis", vmin=0.0, vmax=1.0
+    )
+    ax.figure.colorbar(image, ax=ax, label="membership")
+    ax.set(xlabel="cluster", ylabel="samples, ordered by cluster", title="Sample memberships")
+    return ax
+
+
+def plot_gallery(result, images, n_anchors=12, ax=None):
+    """One row per cluster: the mean image of its samples, then the anchors that vote for it most clearly.
+
+    Parameters
+    ----------
+    result : Result
+    images : (n, height, width) array
+        One picture per sample.
+    n_anchors : int
+    ax : matplotlib axes or None
+
+    Returns
+    -------
+    matplotlib axes
+    """
+    ax = _axes(ax, figsize=(7, 5.5))
+    images = np.asarray(images, float)
+    k = result.memberships.shape[1]
+    height, width = images.shape[1] + 1, images.shape[2] + 1
+    canvas = np.full((k * height, (n_anchors + 2) * width), np.nan)
+    certainty = result._slice_memberships().mean(axis=0)
+    for c in range(k):
+        members = images[result.labels == c]
+        voters = np.flatnonzero(result.anchor_labels == c)
+        voters = voters[np.argsort(-certainty[voters, c], kind="stable")][:n_anchors]
+        tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[result.anchors[voters]])
+        for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
+            at = (c * height, column * width)
+            canvas[at[0] : at[0] + height - 1, at[1] : at[1] + width - 1] = tile / max(tile.max(), 1e-300)
+    ax.imshow(canvas, cmap="gray_r", interpolation="nearest")
+    ax.set_xticks([width / 2 - 1, (n_anchors + 4) * width / 2 - 1], ["mean", "anchors, the most certain first"])
+    ax.set_yticks(np.arange(k) * height + height / 2 - 1, [f"{c}  ({(result.labels == c).sum()})" for c in range(k)])
+    ax.tick_params(length=0)
+    ax.set(ylabel="cluster (samples)", title="What the clusters are made of")
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+# ======================================================================================================================
+# 11 command line
+# ======================================================================================================================
+
+
+def _kmeans_baseline(views, k, random_state=0):
+    """Labels of k-means on all scaled features together, the comparison of the digits demo."""
+    with threadpool_limits(1):
+        data = _arrange(views, canonical=True)
+        data.scalings = [_fit_scaling(data, v, "auto") for v in range(len(views))]
+        found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_
+    labels = np.empty_like(found)
+    labels[data.rows] = found
+    return labels
+
+
+def _demo(output, quiet):
+    """Cluster the built-in digits, compare with simpler ways, draw a picture."""
+    from sklearn.datasets import load_digits
+
+    views, y = digits_views()
+    started = time.perf_counter()
+    result = cluster(views, 10, verbose=_show_progress(quiet))
+    seconds = time.perf_counter() - started
+    print("1797 handwritten digits, 8 x 8 pixels, 10 classes; the classes are used for the scores only.")
+    print("views: " + ", ".join(f"{name} ({v.shape[1]})" for name, v in zip(_DIGIT_VIEWS, views)))
+    print(f"cluster(views, 10): {result.n_iter} iterations, {seconds:.1f} s, compiling included\n")
+    rows = {"AGTF, all views": result.labels, "k-means, all views": _kmeans_baseline(views, 10)}
+    rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(_DIGIT_VIEWS, views)}
+    scores = {name: score(y, labels) for name, labels in rows.items()}
+    print(_score_table(scores))
+    sizes = np.bincount(result.labels, minlength=10)
+    common = [np.bincount(y[result.labels == c], minlength=10) for c in range(10)]
+    print("\ncluster      " + "".join(f"{c:6d}" for c in range(10)))
+    print("samples      " + "".join(f"{size:6d}" for size in sizes))
+    print("mostly digit " + "".join(f"{count.argmax():6d}" for count in common))
+    print("its share    " + "".join(f"{count.max() / max(count.sum(), 1):6.0%}" for count in common))
+    _demo_picture(result, load_digits().images, {name: s["ACC"] for name, s in scores.items()}, output)
+    print(f"\npicture: {output}")
+
+
+_DIGIT_VIEWS = ("pixels", "Fourier", "gradients", "profiles")
+
+
+def _score_table(scores):
+    names = list(next(iter(scores.values())))
+    width = max(map(len, scores))
+    lines = [" " * width + "".join(f"{name:>11}" for name in names)]
+    lines += [f"{row:{width}}" + "".join(f"{s[name]:11.3f}" for name in names) for row, s in scores.items()]
+    return "\n".join(lines)
+
+
+def _demo_picture(result, images, accuracies, output):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13, 5), layout="constrained")
+    gallery, indicator, bars = figure.subplots(1, 3, width_ratios=[2.1, 1, 1.3])
+    plot_gallery(result, images, ax=gallery)
+    plot_indicator(result, ax=indicator)
+    names = list(accuracies)[::-1]
+    drawn = bars.barh(names, [accuracies[name] for name in names], color=["#56b4e9"] * (len(names) - 1) + ["#d55e00"])
+    bars.bar_label(drawn, fmt="%.3f", padding=3)
+    bars.set(xlim=(0, 1.15), xlabel="accuracy", title="Against simpler ways")
+    bars.spines[["top", "right"]].set_visible(False)
+    figure.savefig(output, dpi=110)
+
+
+def _show_progress(quiet):
+    return int(not quiet and sys.stderr.isatty())
+
+
+def _write_labels(path, labels, inputs):
+    """Write labels as a one-column .csv file, whole or not at all, never over an input."""
+    if any(os.path.exists(path) and os.path.samefile(path, given) for given in inputs):
+        raise ValueError(f"{path} is an input file, choose another output")
+    partial = f"{path}.part"
+    with open(partial, "w", encoding="ascii") as file:
+        file.write("label\n" + "\n".join(map(str, labels)) + "\n")
+    os.replace(partial, path)
+
+
+def _main(arguments=None):
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="python -m agtf",
+        description="Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture.",
+    )
+    parser.add_argument("data", nargs="*", help="one .mat or .npz file, or one .csv file per view")
+    parser.add_argument("-k", "--clusters", type=int, help="number of clusters (default: as many as the file's classes)")
+    parser.add_argument("-o", "--output", help="where to write the labels (.csv), or the demo's picture (agtf-digits.png)")
+    parser.add_argument("--seed", type=int, default=0, help="random_state (default: 0)")
+    parser.add_argument("--quiet", action="store_true", help="no progress line")
+    parser.add_argument("--version", action="version", version=__version__)
+    given = parser.parse_args(arguments)
+    try:
+        if not given.data:
+            if given.clusters is not None:
+                parser.error("-k is for data files; the built-in digits have 10 clusters")
+            _demo(given.output or "agtf-digits.png", given.quiet)
+            return 0
+        views, y = load_views(given.data)
+        k = given.clusters if given.clusters is not None else None if y is None else len(np.unique(y))
+        if k is None:
+            parser.error(f"{given.data[0]} has no labels to count: give the number of clusters with -k")
+        result = cluster(views, k, random_state=given.seed, verbose=_show_progress(given.quiet))
+        print(f"{len(result.labels)} samples, {len(views)} views: " + ", ".join(str(v.shape[1]) for v in views))
+        print("cluster sizes: " + ", ".join(map(str, np.bincount(result.labels, minlength=k))))
+        if y is not None and len(y) == len(result.labels):
+            print(_score_table({"against the file's labels": score(y, result.labels)}))
+        if given.output:
+            _write_labels(given.output, result.labels, given.data)
+            print(f"labels: {given.output}")
+        return 0
+    except (OSError, ValueError, TypeError) as error:
+        print(f"agtf: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

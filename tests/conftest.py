@@ -1,0 +1,62 @@
+"""Shared by the tests: where the benchmark data are, and small problems."""
+
+import os
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+import naive  # noqa: E402
+
+import agtf  # noqa: E402
+
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+needs_jit = pytest.mark.skipif(JIT_OFF, reason="takes minutes without the compiler")
+
+
+def data_set(name):
+    """Views and labels of a benchmark file, or skip."""
+    folder = pathlib.Path(os.environ.get("AGTF_DATA", ROOT.parent / "shared" / "data"))
+    path = folder / f"{name}.mat"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not in AGTF_DATA ({folder})")
+    return agtf.load_views(path)
+
+
+def blobs(n=60, k=3, widths=(4, 6), seed=0, spread=0.6):
+    """Views of n samples in k well separated groups, rows in random order, and the groups."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(n) % k)
+    return [3 * rng.normal(size=(k, d))[y] + spread * rng.normal(size=(n, d)) for d in widths], y
+
+
+def random_graph(n, m, V, k, rng):
+    """An anchor graph tensor as agtf keeps it, and the same as a dense (n, m, V) array."""
+    index = np.stack([[rng.permutation(m)[:k] for _ in range(V)] for _ in range(n)]).astype(np.int32)
+    weight = rng.dirichlet(np.ones(k), size=(n, V))
+    dense = np.zeros((n, m, V))
+    for i, v, t in np.ndindex(n, V, k):
+        dense[i, index[i, v, t], v] += weight[i, v, t]
+    return agtf._Graph(index, weight, m), dense
+
+
+def flat(X):
+    """The paper's (n, K, V) tensor as the solver's (n, V*K) matrix."""
+    return np.array(X.transpose(0, 2, 1).reshape(len(X), -1), order="C")
+
+
+def tensor(X, V):
+    """Back again."""
+    return X.reshape(len(X), V, -1).transpose(0, 2, 1)
+
+
+def orthogonal_tensor(n, K, V, rng):
+    """A random H with H^T * H = I."""
+    bar = np.fft.fft(rng.normal(size=(n, K, V)))
+    for v in range(V):
+        bar[:, :, v] = naive.polar(bar[:, :, v], bar[:, :, v])
+    return np.fft.ifft(bar).real
