@@ -26,6 +26,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -51,6 +52,8 @@ __all__ = [
     "cluster",
     "digits_views",
     "load_views",
+    "plot_gallery",
+    "plot_indicator",
     "schatten_norm",
     "schatten_prox",
     "score",
@@ -152,7 +155,7 @@ def _gst_threshold(tau, p):
 
 @_jit
 def _form_B2(index, weight, G, Q, Y1, J, Y2, mu, rho, lo, hi):
-    """J <- B2 = 2 S*G + mu Q - Y1 + rho J - Y2 for rows lo..hi; J's memory is free once B2 is known."""
+    """J <- 2 S*G + mu Q - Y1 + rho J - Y2 for rows lo..hi."""
     V = index.shape[1]
     L = G.shape[1]
     K = L // V
@@ -421,7 +424,7 @@ def _as_table(view, name):
             "array.reshape(-1, 1) if it is one feature"
         )
     if view.shape[0] == 0 or view.shape[1] == 0:
-        raise ValueError(f"{name} has shape {view.shape}: {view.shape[0]} sample(s), {view.shape[1]} feature(s); drop it")
+        raise ValueError(f"{name} has {view.shape[0]} sample(s) and {view.shape[1]} feature(s): drop it")
     return view
 
 
@@ -830,6 +833,12 @@ def _update_G(StH, F, Y3, sigma, shape):
     return G
 
 
+def _B2(S, G, Q, Y1, J, Y2, mu, rho):
+    """B2 = 2 S*G + mu Q - Y1 + rho J - Y2, in the memory of J, which nobody needs any more."""
+    _map_rows(lambda lo, hi: _form_B2(S.index, S.weight, G, Q, Y1, J, Y2, mu, rho, lo, hi), len(J))
+    return J
+
+
 def _update_H(B, H, shape):
     """Eq. (solveH): the polar factor of B2 at every view frequency, written into H."""
     square, right = np.linalg.eigh(_slice_grams(_gram(B), shape, "view"))
@@ -953,9 +962,7 @@ def _algorithm1(S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max
     stopped_by = "max_iter"
     for iteration in range(1, max_iter + 1):
         G = _update_G(StH, F, Y3, sigma, shape)
-        B = J  # formed in place
-        _map_rows(lambda lo, hi: _form_B2(S.index, S.weight, G, Q, Y1, J, Y2, mu, rho, lo, hi), n)
-        _update_H(B, H, shape)
+        _update_H(_B2(S, G, Q, Y1, J, Y2, mu, rho), H, shape)
         QH = _update_Q(H, Q, Y1, mu)
         QJ, H_norm = _update_low_rank(H, J, Y2, rho, lambda1, norm, against=Q)
         GF, G_norm = _update_low_rank(G, F, Y3, sigma, lambda2, norm, against=G)
@@ -1176,29 +1183,10 @@ Its scores depend on the order of the rows: rows sorted by class and the same ro
 
 
 def cluster(
-    views,
-    k,
-    *,
-    scale="auto",
-    anchors="medoid",
-    n_anchors="auto",
-    n_neighbors="auto",
-    joint=True,
-    normalize=True,
-    init="spectral",
-    axis="cluster",
-    p=0.5,
-    lambda1="auto",
-    lambda2="auto",
-    fft_norm="ortho",
-    penalty="auto",
-    growth=1.3,
-    tol=0.05,
-    max_iter=200,
-    random_state=0,
-    callback=None,
-    verbose=0,
-):
+    views, k, *, scale="auto", anchors="medoid", n_anchors="auto", n_neighbors="auto", joint=True, normalize=True,
+    init="spectral", axis="cluster", p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto",
+    growth=1.3, tol=0.05, max_iter=200, random_state=0, callback=None, verbose=0,
+):  # fmt: skip
     """Cluster multi-view data by anchor graph tensor factorization.
 
     With the default options the partition does not depend on the order of the rows, on the order of the views, or on
@@ -1255,42 +1243,44 @@ def cluster(
     >>> result.labels.shape, result.memberships.shape
     ((1797,), (1797, 10))
     """
-    progress = _Progress(verbose)
+    options = {name: value for name, value in locals().items() if name not in ("views", "k")}
+    return _cluster(views, k, options, fewest=2)
+
+
+def _cluster(views, k, options, fewest):
+    """`cluster` and `AGTF.fit`: check, arrange, scale, choose anchors, build graphs, start, iterate, read off."""
+    o = SimpleNamespace(**options)
+    progress = _Progress(o.verbose)
     views = _as_views(views)
     n = views[0].shape[0]
-    k = _check_k(k, n)
-    scales = _check_scales(scale, len(views))
-    _check_norm_options(p, axis, fft_norm)
-    if isinstance(anchors, str):
-        _check_choice("anchors", anchors, ANCHORS)
-    if isinstance(init, str):
-        _check_choice("init", init, ("spectral", "identity"))
-    _check_numbers(lambda1=lambda1, lambda2=lambda2, penalty=penalty, growth=growth, tol=tol, max_iter=max_iter)
-    if axis == "sample":
+    k = _check_k(k, n, fewest)
+    _check_options(o, len(views))
+    if o.axis == "sample":
         warnings.warn(
             'axis="sample" takes a DFT over the samples: the result depends on the order of the rows, and on rows '
             "sorted by class it knows the classes",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    rng = check_random_state(random_state)
+    rng = check_random_state(o.random_state)
 
     # Results must not depend on how many threads BLAS or OpenMP would take; our own row blocks keep the cores busy.
     with threadpool_limits(1):
         progress("reading views")
-        order_matters = axis == "sample" or (isinstance(init, str) and init == "identity")
+        order_matters = o.axis == "sample" or _is(o.init, "identity")
         data = _arrange(views, canonical=not order_matters)
+        scales = _per_view(o.scale, len(views))
         data.scalings = [_fit_scaling(data, v, scales[slot]) for v, slot in enumerate(data.slots)]
 
         progress("choosing anchors")
-        if isinstance(anchors, str):
-            m = _count_anchors(n_anchors, n, k, len(data.distinct))
-            t = _count_neighbors(n_neighbors, m)
-            at = _choose_anchors(data, anchors, m, rng)
+        if isinstance(o.anchors, str):
+            o.n_anchors = _count_anchors(o.n_anchors, n, k, len(data.distinct))
+            o.n_neighbors = _count_neighbors(o.n_neighbors, o.n_anchors)
+            at = _choose_anchors(data, o.anchors, o.n_anchors, rng)
         else:
-            at = np.argsort(data.rows)[_check_anchors(anchors, n)]
-            m = len(at)
-            t = _count_neighbors(n_neighbors, m)
+            at = np.argsort(data.rows)[_check_anchors(o.anchors, n)]
+            o.n_anchors = len(at)
+            o.n_neighbors = _count_neighbors(o.n_neighbors, o.n_anchors)
 
         progress("building graphs")
         anchor_rows = [data.scaled(v, at) for v in range(len(views))]
@@ -1298,44 +1288,41 @@ def cluster(
         def read(v, lo, hi):
             return data.scaled(v, slice(lo, hi))
 
-        graph = _anchor_graph(read, data.scalings, anchor_rows, n, t, joint)
-        S = graph.normalised(k) if normalize else graph
+        graph = _anchor_graph(read, data.scalings, anchor_rows, n, o.n_neighbors, o.joint)
+        S = graph.normalised(k) if o.normalize else graph
 
         progress("finding a start")
-        norm = _Norm(float(p), axis, fft_norm, (graph.index.shape[1], k))
-        H, Q, J, F = _start(graph, S, init, data.rows, k, joint, norm.shape, rng)
-
-        penalty = 0.2 * m / k if penalty == "auto" else float(penalty)
-        lambda1 = _automatic_lambda(H, penalty, norm, 1.5) if lambda1 == "auto" else float(lambda1)
-        lambda2 = _automatic_lambda(F, penalty, norm, 0.7) if lambda2 == "auto" else float(lambda2)
+        norm = _Norm(float(o.p), o.axis, o.fft_norm, (graph.index.shape[1], k))
+        H, Q, J, F = _start(graph, S, o.init, data.rows, k, o.joint, norm.shape, rng)
+        if _is(o.penalty, "auto"):
+            o.penalty = 0.2 * o.n_anchors / k
+        if _is(o.lambda1, "auto"):
+            o.lambda1 = _automatic_lambda(H, o.penalty, norm, 1.5)
+        if _is(o.lambda2, "auto"):
+            o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.7)
 
         def watch(iteration, H, Q, J, G, F, history):
             progress("iterating", f"{iteration}, residual {max(history[r][-1] for r in HISTORY[:3]):.1e}")
-            if callback is None:
+            if o.callback is None:
                 return False
             tensors = (X.reshape(-1, *norm.shape) for X in (H, Q, J, G, F))
-            return callback(State(iteration, *tensors, history, data.rows))
+            return o.callback(State(iteration, *tensors, history, data.rows))
 
         G, history, stopped_by = _algorithm1(
-            S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max_iter, watch
+            S, H, Q, J, F, norm, o.lambda1, o.lambda2, o.penalty, o.growth, o.tol, o.max_iter, watch
         )
-        result = _read_off(data, graph, anchor_rows, at, H, Q, G, norm.shape, joint)
+        result = _read_off(data, graph, anchor_rows, at, H, Q, G, norm.shape, o.joint)
     progress("done", last=True)
 
     result.history = {name: np.array(values) for name, values in history.items()}
     result.n_iter, result.stopped_by = len(history["fit"]), stopped_by
-    result.options = dict(
-        scale=scale, anchors=anchors, n_anchors=m, n_neighbors=t, joint=joint, normalize=normalize, init=init,
-        axis=axis, p=p, lambda1=lambda1, lambda2=lambda2, fft_norm=fft_norm, penalty=penalty, growth=growth, tol=tol,
-        max_iter=max_iter,
-    )  # fmt: skip
-    if stopped_by == "max_iter" and max_iter > 0:
+    result.options = {name: value for name, value in vars(o).items() if name not in ("callback", "verbose")}
+    if stopped_by == "max_iter" and o.max_iter > 0:
+        residuals = ", ".join(f"{name} {history[name][-1]:.1e}" for name in HISTORY[:3])
         warnings.warn(
-            f"no convergence in max_iter={max_iter} iterations: the residuals are "
-            + ", ".join(f"{name} {history[name][-1]:.1e}" for name in HISTORY[:3])
-            + f", tol is {tol:.1e}; raise max_iter, growth or tol",
+            f"no convergence in max_iter={o.max_iter} iterations, the residuals are {residuals}: raise max_iter or tol",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     return result
 
@@ -1344,7 +1331,7 @@ def _start(graph, S, init, rows, k, joint, shape, rng):
     """The first H, Q, J (n, V*k) and F (m, V*k)."""
     n, V = len(rows), shape[0]
     H = np.zeros((n, V * k))
-    if isinstance(init, str) and init == "identity":
+    if _is(init, "identity"):
         # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
         H[np.arange(k), np.arange(k)] = 1.0
         return H, np.zeros_like(H), np.zeros_like(H), np.zeros((S.m, V * k))
@@ -1396,33 +1383,44 @@ def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, joint):
     )
 
 
-def _check_k(k, n):
+def _is(value, word):
+    """Whether an option that may also be an array or a number is this word."""
+    return isinstance(value, str) and value == word
+
+
+def _check_k(k, n, fewest):
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool):
         raise TypeError(f"the number of clusters must be an int, got {k!r}")
-    if not 2 <= k <= n:
-        raise ValueError(f"the number of clusters must lie between 2 and the number of samples, {n}, got {k}")
+    if not fewest <= k <= n:
+        raise ValueError(f"the number of clusters must lie between {fewest} and the number of samples, {n}, got {k}")
     return int(k)
 
 
-def _check_scales(scale, n_views):
+def _per_view(scale, n_views):
     scales = list(scale) if isinstance(scale, (list, tuple)) else [scale] * n_views
     if len(scales) != n_views:
         raise ValueError(f"scale has {len(scales)} entries for {n_views} views: give one, or one per view")
-    for entry in scales:
-        _check_choice("scale", entry, SCALES)
     return scales
 
 
-def _check_numbers(**options):
+def _check_options(o, n_views):
+    for entry in _per_view(o.scale, n_views):
+        _check_choice("scale", entry, SCALES)
+    if isinstance(o.anchors, str):
+        _check_choice("anchors", o.anchors, ANCHORS)
+    if isinstance(o.init, str):
+        _check_choice("init", o.init, ("spectral", "identity"))
     may_be_auto = ("lambda1", "lambda2", "penalty")
-    for name, value in options.items():
-        if isinstance(value, str) and value == "auto" and name in may_be_auto:
+    lowest = {"penalty": np.finfo(float).tiny, "growth": 1.0}
+    for name in (*may_be_auto, "p", "growth", "tol", "max_iter"):
+        value = getattr(o, name)
+        if name in may_be_auto and _is(value, "auto"):
             continue
         if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
             raise TypeError(f"{name} must be a number{' or auto' * (name in may_be_auto)}, got {value!r}")
-        lowest = {"penalty": np.finfo(float).tiny, "growth": 1.0}.get(name, 0.0)
-        if not lowest <= value < np.inf:
-            raise ValueError(f"{name} must be finite and at least {lowest:g}, got {value!r}")
+        if not lowest.get(name, 0.0) <= value < np.inf:
+            raise ValueError(f"{name} must be finite and at least {lowest.get(name, 0.0):g}, got {value!r}")
+    _check_norm_options(o.p, o.axis, o.fft_norm)
 
 
 def _count_neighbors(n_neighbors, m):
@@ -1467,10 +1465,12 @@ class _Progress:
         now = time.perf_counter() - self.started
         if not self.verbose or (detail and now - self.shown < 0.1):
             return
-        self.shown = now
+        self.shown = now if detail else -1.0  # the first detail of a stage is always shown
         line = f"agtf {now:6.1f} s  {stage} {detail}"
-        rewrite = sys.stderr.isatty()
-        print(f"\r{line:<70}" if rewrite else line, end="" if rewrite and not last else "\n", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            print(f"\r{line:<70}", end="\n" if last else "", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr)
 
 
 class AGTF(ClusterMixin, BaseEstimator):
@@ -1497,49 +1497,11 @@ class AGTF(ClusterMixin, BaseEstimator):
     """
 
     def __init__(
-        self,
-        n_clusters=8,
-        *,
-        scale="auto",
-        anchors="medoid",
-        n_anchors="auto",
-        n_neighbors="auto",
-        joint=True,
-        normalize=True,
-        init="spectral",
-        axis="cluster",
-        p=0.5,
-        lambda1="auto",
-        lambda2="auto",
-        fft_norm="ortho",
-        penalty="auto",
-        growth=1.3,
-        tol=0.05,
-        max_iter=200,
-        random_state=0,
-        callback=None,
-        verbose=0,
-    ):
-        self.n_clusters = n_clusters
-        self.scale = scale
-        self.anchors = anchors
-        self.n_anchors = n_anchors
-        self.n_neighbors = n_neighbors
-        self.joint = joint
-        self.normalize = normalize
-        self.init = init
-        self.axis = axis
-        self.p = p
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.fft_norm = fft_norm
-        self.penalty = penalty
-        self.growth = growth
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
+        self, n_clusters=8, *, scale="auto", anchors="medoid", n_anchors="auto", n_neighbors="auto", joint=True,
+        normalize=True, init="spectral", axis="cluster", p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho",
+        penalty="auto", growth=1.3, tol=0.05, max_iter=200, random_state=0, callback=None, verbose=0,
+    ):  # fmt: skip
+        vars(self).update({name: value for name, value in locals().items() if name not in ("self", "__class__")})
 
     def fit(self, X, y=None):
         """Cluster X, a list of views or one (n, d) table; y is ignored."""
@@ -1549,7 +1511,8 @@ class AGTF(ClusterMixin, BaseEstimator):
         else:
             X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
         options = self.get_params(deep=False)
-        self.result_ = cluster(X, options.pop("n_clusters"), **options)
+        # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
+        self.result_ = _cluster(X, options.pop("n_clusters"), options, fewest=1)
         self.labels_ = self.result_.labels
         self.n_iter_ = self.result_.n_iter
         return self
@@ -1646,7 +1609,7 @@ def digits_views():
     return [images.reshape(n, -1), fourier, gradients, profiles.astype(float)], digits.target
 
 
-_LABEL_NAMES = ("y", "gt", "truth", "label", "labels", "gnd", "y0", "truelabel", "true_label", "target", "class", "classes")
+_LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
 
 
 def load_views(path):
@@ -1673,7 +1636,12 @@ def load_views(path):
         return _oriented([table for table, _ in tables], labels, paths[0])
     if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
         raise ValueError(f"give one .mat file, one .npz file, or .csv files, one per view; got {', '.join(paths)}")
-    variables = _read_mat(paths[0]) if kinds == {".mat"} else _read_npz(paths[0])
+    try:
+        variables = _read_mat(paths[0]) if kinds == {".mat"} else _read_npz(paths[0])
+    except OSError:
+        raise
+    except Exception as error:  # a damaged file can make the readers raise anything
+        raise ValueError(f"{paths[0]} cannot be read: {error}") from error
     tables, labels = [], None
     for name, value in variables.items():
         members = list(value.ravel()) if isinstance(value, np.ndarray) and value.dtype == object else [value]
@@ -1690,7 +1658,7 @@ def _read_mat(path):
     try:
         contents = loadmat(path)
     except NotImplementedError:
-        raise ValueError(f"{path} is a MATLAB v7.3 file: save it with -v7 (save('-v7', ...)) to read it here") from None
+        raise ValueError("it is a MATLAB v7.3 file, save it again with -v7") from None
     return {name: value for name, value in contents.items() if not name.startswith("__") and np.ndim(value) == 2}
 
 
@@ -1724,7 +1692,10 @@ def _oriented(tables, labels, path):
         raise ValueError(f"{path} holds no views: expected a cell array of matrices, or one matrix per view")
     labels = None if labels is None else np.asarray(labels).ravel()
     rows, columns = {t.shape[0] for t in tables}, {t.shape[1] for t in tables}
-    n = len(labels) if labels is not None else rows.pop() if len(rows) == 1 else columns.pop() if len(columns) == 1 else 0
+    if labels is not None:
+        n = len(labels)
+    else:
+        n = next((sizes.pop() for sizes in (rows, columns) if len(sizes) == 1), 0)
     views = [t if t.shape[0] == n else t.T for t in tables]
     if any(view.shape[0] != n for view in views):
         shapes = ", ".join(str(t.shape) for t in tables)
@@ -1761,6 +1732,7 @@ def plot_indicator(result, ax=None):
         result.memberships[order], aspect="auto", interpolation="nearest", cmap="viridis", vmin=0.0, vmax=1.0
     )
     ax.figure.colorbar(image, ax=ax, label="membership")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set(xlabel="cluster", ylabel="samples, ordered by cluster", title="Sample memberships")
     return ax
 
@@ -1892,8 +1864,8 @@ def _main(arguments=None):
         description="Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture.",
     )
     parser.add_argument("data", nargs="*", help="one .mat or .npz file, or one .csv file per view")
-    parser.add_argument("-k", "--clusters", type=int, help="number of clusters (default: as many as the file's classes)")
-    parser.add_argument("-o", "--output", help="where to write the labels (.csv), or the demo's picture (agtf-digits.png)")
+    parser.add_argument("-k", "--clusters", type=int, help="number of clusters (default: that of the file's labels)")
+    parser.add_argument("-o", "--output", help="file for the labels, or for the demo's picture")
     parser.add_argument("--seed", type=int, default=0, help="random_state (default: 0)")
     parser.add_argument("--quiet", action="store_true", help="no progress line")
     parser.add_argument("--version", action="version", version=__version__)

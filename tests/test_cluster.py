@@ -1,0 +1,462 @@
+"""cluster(): what comes out, what may come in, and what it must not depend on."""
+
+import os
+import subprocess
+import sys
+
+import naive
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sparse
+from conftest import ROOT, blobs, data_set, needs_jit
+from sklearn.exceptions import ConvergenceWarning
+
+import agtf
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    views, y = blobs()
+    return views, y, agtf.cluster(views, 3)
+
+
+def accuracy(y, labels):
+    return agtf.score(y, labels)["ACC"]
+
+
+def test_result_has_what_it_promises(fitted):
+    views, y, result = fitted
+    n, m = len(y), len(result.anchors)
+    assert accuracy(y, result.labels) == 1.0
+    assert result.memberships.shape == (n, 3)
+    np.testing.assert_allclose(result.memberships.sum(axis=1), 1)
+    np.testing.assert_array_equal(result.memberships.argmax(axis=1), result.labels)
+    assert result.anchor_memberships.shape == (2, m, 3) and result.joint_memberships.shape == (m, 3)
+    assert result.anchor_memberships.min() >= 0
+    np.testing.assert_allclose(result.anchor_memberships.sum(axis=2), 1)
+    np.testing.assert_array_equal(result.anchor_labels, result.labels[result.anchors])
+    assert result.view_weights.shape == (3,) and result.view_weights.sum() == pytest.approx(1)
+    assert result.converged and result.stopped_by == "tol"
+    assert set(result.history) == set(agtf.HISTORY)
+    assert all(len(values) == result.n_iter for values in result.history.values())
+    assert result.options["n_anchors"] == m
+    assert repr(result) == f"<agtf.Result: 60 samples, 2 views, 3 clusters, {m} anchors, {result.n_iter} iterations>"
+
+
+def test_history_adds_up(fitted):
+    h, o = fitted[2].history, fitted[2].options
+    np.testing.assert_allclose(h["objective"], h["fit"] + o["lambda1"] * h["H_norm"] + o["lambda2"] * h["G_norm"])
+    np.testing.assert_allclose(h["mu"][1:] / h["mu"][:-1], 1.3)
+
+
+def test_predict_agrees_on_the_training_samples_and_new_ones(fitted):
+    views, y, result = fitted
+    np.testing.assert_array_equal(result.predict(views), result.labels)
+    new_views, new_y = [view[:7] + 0.01 for view in views], y[:7]
+    assert accuracy(new_y, result.predict(new_views)) == 1.0
+    np.testing.assert_array_equal(result.predict([sparse.csr_array(v) for v in new_views]), result.labels[:7])
+
+
+def test_explain_names_anchors_votes_and_shares(fitted):
+    views, y, result = fitted
+    for i in (0, 5, -1):
+        why = result.explain(i)
+        assert why.label == result.labels[i] and why.sample == range(len(y))[i]
+        assert why.slices == ["view 0", "view 1", "joint"]
+        assert set(why.anchors.ravel()) <= set(result.anchors)
+        np.testing.assert_allclose(why.weights.sum(axis=1), 1)
+        np.testing.assert_allclose(why.votes.sum(axis=1), 1)
+        assert why.shares.sum() == pytest.approx(1)
+        assert why.votes.sum(axis=0).argmax() == why.label
+        lines = str(why).splitlines()
+        assert lines[0] == f"sample {why.sample} is in cluster {why.label}" and len(lines) == 5
+    with pytest.raises(IndexError):
+        result.explain(60)
+
+
+def test_votes_come_from_the_nearest_anchors_of_each_view(fitted):
+    views, _, result = fitted
+    scaled = (views[0] - views[0].mean(axis=0)) / views[0].std(axis=0)
+    k = result.options["n_neighbors"]
+    S = naive.anchor_graph(scaled, scaled[result.anchors], k)
+    for i in range(10):
+        np.testing.assert_allclose(result.explain(i).votes[0], S[i] @ result.anchor_memberships[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_order_of_rows_and_views_does_not_matter(seed):
+    views, y = blobs(n=70, k=4, widths=(3, 5, 2), seed=seed, spread=2.5)
+    views[1] = sparse.csr_array(np.where(views[1] > 0, views[1], 0.0))
+    labels = agtf.cluster(views, 4).labels
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(y))
+    np.testing.assert_array_equal(agtf.cluster([view[order] for view in views], 4).labels, labels[order])
+    moved = agtf.cluster([views[2], views[0], views[1]], 4)
+    np.testing.assert_array_equal(moved.labels, labels)
+    assert [len(s.factor) for s in moved._scalings] == [2, 3, 5]
+
+
+@needs_jit
+@pytest.mark.parametrize("name", ["MSRC", "BBCSport", "HW1256"])
+def test_order_of_real_rows_and_views_does_not_matter(name):
+    views, y = data_set(name)
+    k = len(np.unique(y))
+    result = agtf.cluster(views, k)
+    order = np.random.default_rng(0).permutation(len(y))
+    shuffled = agtf.cluster([view[order] for view in views[::-1]], k)
+    np.testing.assert_array_equal(shuffled.labels, result.labels[order])
+    for view in views:  # the same anchors, up to samples that are equal in all views
+        np.testing.assert_array_equal(view[order[shuffled.anchors]], view[result.anchors])
+    np.testing.assert_allclose(shuffled.anchor_memberships[::-1], result.anchor_memberships)
+
+
+@needs_jit
+def test_number_of_threads_does_not_matter():
+    code = (
+        "import agtf, numpy as np; v, y = agtf.digits_views(); r = np.random.default_rng(0).integers(0, 1797, 9000);"
+        "v = [x[r] + 1e-3 * np.random.default_rng(1).normal(size=(9000, x.shape[1])) for x in v];"
+        "r = agtf.cluster(v, 10); print(hash(r.labels.tobytes()), hash(r.memberships.tobytes()))"
+    )
+    outputs = set()
+    for threads in "1", "2":
+        env = dict(os.environ, PYTHONHASHSEED="0", NUMBA_NUM_THREADS=threads, OMP_NUM_THREADS=threads)
+        outputs.add(subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, env=env))
+    assert len(outputs) == 1
+
+
+def test_same_seed_same_labels_other_seed_other_anchors():
+    views, _ = blobs(n=80, spread=2.0)
+    first, again, other = (agtf.cluster(views, 3, random_state=seed) for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first.labels, again.labels)
+    np.testing.assert_array_equal(first.memberships, again.memberships)
+    assert set(first.anchors) != set(other.anchors)
+    agtf.cluster(views, 3, random_state=np.random.RandomState(0))
+
+
+def test_inputs_are_left_alone_whatever_their_form():
+    views, y = blobs()
+    views = [np.round(10 * view) for view in views]
+    labels = agtf.cluster(views, 3).labels
+    frozen = [view.copy() for view in views]
+    for view in frozen:
+        view.flags.writeable = False
+    forms = {
+        "read-only": frozen,
+        "Fortran": [np.asfortranarray(view) for view in views],
+        "float32": [view.astype(np.float32) for view in views],
+        "integers": [view.astype(int) for view in views],
+        "DataFrames": [pd.DataFrame(view).add_prefix("f") for view in views],
+        "strided": [np.repeat(view, 2, axis=0)[::2] for view in views],
+        "tuple of lists": tuple(np.asarray(view).tolist() for view in views),
+    }
+    for name, form in forms.items():
+        np.testing.assert_array_equal(agtf.cluster(form, 3).labels, labels, err_msg=name)
+    np.testing.assert_array_equal(frozen[0], views[0])
+    assert accuracy(y, agtf.cluster(views[0], 3).labels) > 0.9  # one table is one view
+
+
+def test_sparse_and_dense_agree_and_sparse_stays_sparse():
+    views, y = blobs(n=80, widths=(30, 40), spread=0.3)
+    views = [np.where(view > 1.5, view, 0.0) for view in views]
+    dense = agtf.cluster(views, 3)
+    stored = [sparse.csr_array(view) for view in views]
+    before = [view.copy() for view in stored]
+    for form in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
+        result = agtf.cluster([form(view) for view in views], 3)
+        np.testing.assert_array_equal(result.labels, dense.labels)
+        assert all(sparse.issparse(rows) for rows in result._anchor_rows)
+        np.testing.assert_array_equal(result.predict(views), dense.labels)
+    agtf.cluster(stored, 3, scale="zscore")
+    assert all((a != b).nnz == 0 for a, b in zip(stored, before))
+
+
+def test_duplicate_entries_of_a_sparse_view_are_added():
+    views, _ = blobs(n=40, widths=(6,))
+    half = sparse.csr_array(views[0] / 2)
+    twice = (np.tile(half.data, 2), (np.tile(half.tocoo().row, 2), np.tile(half.indices, 2)))
+    doubled = sparse.coo_array(twice, half.shape)
+    expected = agtf.cluster(sparse.csr_array(views[0]), 3).labels
+    np.testing.assert_array_equal(agtf.cluster(doubled, 3).labels, expected)
+
+
+# ---- options: each changes what it says ------------------------------------------------------------------------------
+
+
+def test_scalings_do_what_they_say():
+    views, _ = blobs(widths=(4, 5))
+    views[1] = np.where(views[1] > np.median(views[1], axis=0) + 0.1, np.abs(views[1]), 0.0)
+    rows = {
+        "zscore": lambda x: (x - x.mean(axis=0)) / x.std(axis=0),
+        "unit": lambda x: x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300),
+        "max": lambda x: x / np.abs(x).max(),
+        None: lambda x: x,
+    }
+    data = agtf._arrange(views, canonical=True)
+    for name, expected in rows.items():
+        for v, slot in enumerate(data.slots):
+            scaling = agtf._fit_scaling(data, v, name)
+            np.testing.assert_allclose(scaling(views[slot]), expected(views[slot]), atol=1e-12)
+            assert scaling.weight**-2 == pytest.approx(expected(views[slot]).var(axis=0).sum())
+            again = agtf._fit_scaling(agtf._arrange([sparse.csr_array(views[slot])], True), 0, name)
+            assert again.weight == pytest.approx(scaling.weight)
+    kinds = [agtf._fit_scaling(data, v, "auto").unit for v in range(2)]
+    assert kinds == [slot == 1 for slot in data.slots]
+    mixed = agtf.cluster(views, 3, scale=["zscore", "unit"])
+    np.testing.assert_array_equal(mixed.labels, agtf.cluster(views, 3).labels)
+
+
+def test_anchor_graph_and_vda_match_the_definition():
+    views, _ = blobs(n=30)
+    result = agtf.cluster(views, 3, anchors="vda", n_anchors=9, n_neighbors=4, scale=None, joint=False)
+    np.testing.assert_array_equal(np.sort(result.anchors), naive.vda(views, 9))
+    for v, view in enumerate(views):
+        dense = np.zeros((30, 9))
+        np.put_along_axis(dense, result._graph.index[:, v], result._graph.weight[:, v], axis=1)
+        np.testing.assert_allclose(dense, naive.anchor_graph(view, view[result.anchors], 4), atol=1e-8)
+
+
+def test_joint_slice_is_the_graph_of_all_scaled_features():
+    views, _ = blobs(n=30)
+    result = agtf.cluster(views, 3, n_anchors=9, n_neighbors=4)
+    joint = np.hstack([(x - x.mean(axis=0)) / x.std(axis=0) / np.sqrt(x.shape[1]) for x in views])
+    dense = np.zeros((30, 9))
+    np.put_along_axis(dense, result._graph.index[:, 2], result._graph.weight[:, 2], axis=1)
+    np.testing.assert_allclose(dense, naive.anchor_graph(joint, joint[result.anchors], 4), atol=1e-8)
+
+
+def test_equal_distances_give_equal_weights():
+    index, weight = np.empty((2, 3), np.int32), np.empty((2, 3))
+    agtf._nearest_anchors(np.ones((2, 5)), index, weight)
+    np.testing.assert_allclose(weight, 1 / 3)
+
+
+def test_normalised_graph_of_a_clean_partition_needs_no_projection():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 4
+    index = (y[:, None, None] + 4 * np.array([rng.permutation(5)[:3] for _ in y])[:, None]).astype(np.int32)
+    graph = agtf._Graph(index, rng.dirichlet(np.ones(3), size=(40, 1)), 20)
+    H = np.zeros((40, 4))
+    H[np.arange(40), y] = 1 / np.sqrt(10)
+    S = graph.normalised(4)
+    StH = agtf._scatter(S.index, S.weight, H, 20, 0, 40)
+    np.testing.assert_allclose(StH.argmax(axis=1), np.arange(20) % 4)
+    mass = np.bincount(index.ravel(), graph.weight.ravel(), 20)
+    np.testing.assert_allclose(StH.max(axis=1), np.sqrt(20 / 4 * mass / 10), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["medoid", "random", "vda"])
+def test_anchors_are_distinct_samples(kind):
+    views, _ = blobs(n=50)
+    result = agtf.cluster(views, 3, anchors=kind, n_anchors=0.3)
+    assert len(set(result.anchors)) == 15
+    given = agtf.cluster(views, 3, anchors=result.anchors)
+    assert list(given.anchors) == list(result.anchors)
+
+
+def test_wide_and_long_data_are_reduced_for_the_choice_of_anchors(monkeypatch):
+    views, y = blobs(n=150, widths=(400, 200))
+    monkeypatch.setattr(agtf, "_SAMPLE_ROWS", 120)
+    monkeypatch.setattr(agtf, "_KMEANS_ROWS", 100)
+    for form in (np.asarray, sparse.csr_array):
+        result = agtf.cluster([form(view) for view in views], 3, n_anchors=20)
+        assert len(set(result.anchors)) == 20 and accuracy(y, result.labels) == 1.0
+
+
+def test_equal_rows_are_one_anchor():
+    views, y = blobs(n=12)
+    many = [np.repeat(view, 5, axis=0) for view in views]
+    result = agtf.cluster(many, 3)
+    assert len(result.anchors) <= 12
+    assert len({tuple(many[0][a]) for a in result.anchors}) == len(result.anchors)
+    np.testing.assert_array_equal(result.labels.reshape(12, 5), np.repeat(result.labels[::5, None], 5, axis=1))
+    assert len(agtf.cluster(many, 3, n_anchors=20).anchors) == 20
+
+
+def test_constant_views_and_columns_say_nothing():
+    views, y = blobs()
+    noisy = [np.c_[views[0], np.full(60, 7.0)], views[1], np.full((60, 2), 3.0)]
+    assert accuracy(y, agtf.cluster(noisy, 3).labels) == 1.0
+    agtf.cluster(np.full((20, 2), 3.0), 2, anchors="vda", n_anchors=5)
+
+
+def test_text_columns_of_numbers_are_numbers():
+    views, _ = blobs()
+    np.testing.assert_array_equal(agtf.cluster(views[0].astype(object), 3).labels, agtf.cluster(views[0], 3).labels)
+
+
+def test_start_can_be_given_and_kept():
+    views, y = blobs()
+    result = agtf.cluster(views, 3, init=y, max_iter=0)
+    np.testing.assert_array_equal(result.labels, y)
+    assert result.n_iter == 0
+    assert accuracy(y, agtf.cluster(views, 3, init=y).labels) == 1.0
+
+
+def test_callback_sees_every_iteration_and_can_stop():
+    views, y = blobs()
+    seen = []
+
+    def stop_at_four(state):
+        seen.append(state.labels)
+        assert state.iteration == len(seen) == len(state.history["fit"])
+        assert state.H.shape == (60, 3, 3) and state.G.shape[1:] == (3, 3)
+        return state.iteration == 4
+
+    result = agtf.cluster(views, 3, callback=stop_at_four, tol=0)
+    assert result.n_iter == 4 and result.stopped_by == "callback" and not result.converged
+    np.testing.assert_array_equal(seen[-1], result.labels)
+
+
+def test_running_out_of_iterations_is_said():
+    views, _ = blobs()
+    with pytest.warns(ConvergenceWarning, match="max_iter=2 .* raise max_iter or tol"):
+        result = agtf.cluster(views, 3, max_iter=2, tol=0)
+    assert result.stopped_by == "max_iter" and result.n_iter == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(axis="lateral"), dict(axis="view"), dict(p=1.0), dict(lambda1=1.0), dict(lambda2=1.0), dict(penalty=1.0),
+        dict(growth=2.0), dict(normalize=False), dict(fft_norm="backward", lambda1=1.0, lambda2=1.0), dict(tol=1e-3),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_option_of_the_solver_changes_its_path(options):
+    views, _ = blobs(spread=1.5)
+    base = agtf.cluster(views, 3, lambda1=1.0, lambda2=1.0) if "fft_norm" in options else agtf.cluster(views, 3)
+    other = agtf.cluster(views, 3, **options)
+    assert list(base.history["objective"]) != list(other.history["objective"])
+
+
+def test_order_dependent_options_work_in_the_given_order_and_warn():
+    views, y = blobs(n=40)
+    order = np.argsort(y, kind="stable")
+    views = [view[order] for view in views]
+    with pytest.warns(UserWarning, match="order of the rows"):
+        result = agtf.cluster(views, 3, axis="sample")
+    np.testing.assert_array_equal(result._graph.index[:, 0], agtf.cluster(
+        views, 3, anchors=result.anchors, init="identity", max_iter=0, n_neighbors=result.options["n_neighbors"]
+    )._graph.index[:, 0])  # fmt: skip
+
+
+def test_verbose_tells_the_stages_on_standard_error(capsys):
+    views, _ = blobs()
+    agtf.cluster(views, 3, verbose=1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    for stage in ("reading views", "choosing anchors", "building graphs", "finding a start", "iterating", "done"):
+        assert stage in err
+    agtf.cluster(views, 3)
+    assert capsys.readouterr().err == ""
+
+
+# ---- bad input -------------------------------------------------------------------------------------------------------
+
+X = np.random.default_rng(0).normal(size=(20, 3))
+BAD_NAN, BAD_INF = X.copy(), X.copy()
+BAD_NAN[4, 1], BAD_INF[2, 0] = np.nan, np.inf
+
+
+@pytest.mark.parametrize(
+    "views, k, options, error, words",
+    [
+        ([X, X[:-1]], 2, {}, ValueError, r"views\[1\] has 19 rows, views\[0\] has 20"),
+        ([X, BAD_NAN], 2, {}, ValueError, r"views\[1\] contains NaN or infinity, first in row 4, column 1"),
+        ([BAD_INF], 2, {}, ValueError, r"views\[0\] contains NaN or infinity, first in row 2, column 0"),
+        ([sparse.csr_array(BAD_NAN)], 2, {}, ValueError, r"views\[0\] contains NaN or infinity, first in row 4"),
+        ([], 2, {}, ValueError, "views is empty"),
+        ([X, X[:, :0]], 2, {}, ValueError, r"views\[1\] has 20 sample\(s\) and 0 feature\(s\)"),
+        ([X[:0]], 2, {}, ValueError, r"views\[0\] has 0 sample\(s\)"),
+        ([X, X[0]], 2, {}, ValueError, r"views\[1\] has shape \(3,\); expected 2D array"),
+        (np.ones((2, 3, 4)), 2, {}, ValueError, r"views\[0\] has shape \(2, 3, 4\)"),
+        ([X, X.astype(str) + "a"], 2, {}, TypeError, r"views\[1\] is not numeric"),
+        ([X, X + 1j], 2, {}, ValueError, "Complex data not supported"),
+        ("data.mat", 2, {}, TypeError, "views must be a list"),
+        ([X], 1, {}, ValueError, "between 2 and the number of samples, 20, got 1"),
+        ([X], 21, {}, ValueError, "between 2 and the number of samples, 20, got 21"),
+        ([X], 2.0, {}, TypeError, "must be an int"),
+        ([X], 2, dict(n_anchors=5, n_neighbors=5), ValueError, "n_neighbors=5 .* below the number of anchors, 5"),
+        ([X], 2, dict(n_anchors=21), ValueError, "between 2 and the number of samples, 20, got 21"),
+        ([X], 2, dict(n_anchors=1.5), ValueError, "rate"),
+        ([X], 2, dict(n_anchors=None), TypeError, "n_anchors"),
+        ([X], 2, dict(n_anchors="many"), ValueError, "'auto'"),
+        ([X], 2, dict(n_neighbors=2.5), TypeError, "n_neighbors"),
+        ([X], 2, dict(scale="log"), ValueError, "scale must be one of 'auto'"),
+        ([X, X], 2, dict(scale=["unit"]), ValueError, "scale has 1 entries for 2 views"),
+        ([X], 2, dict(anchors="kmeans"), ValueError, "anchors must be one of 'medoid'"),
+        ([X], 2, dict(anchors=[0, 1, 1]), ValueError, "different sample indices between 0 and 19"),
+        ([X], 2, dict(anchors=[0.5, 1]), TypeError, "array of sample indices"),
+        ([X], 2, dict(init="random"), ValueError, "init must be one of 'spectral'"),
+        ([X], 2, dict(init=np.zeros(20, int)), ValueError, "every label from 0 to 1"),
+        ([X], 2, dict(init=np.zeros(19, int)), ValueError, r"\(20,\) integer labels"),
+        ([X], 2, dict(axis="rows"), ValueError, "axis must be one of 'cluster'"),
+        ([X], 2, dict(p=0), ValueError, "p must lie"),
+        ([X], 2, dict(fft_norm=None), ValueError, "fft_norm must be one of"),
+        ([X], 2, dict(lambda1=-1), ValueError, "lambda1 must be finite and at least 0"),
+        ([X], 2, dict(lambda2="large"), TypeError, "lambda2 must be a number or auto"),
+        ([X], 2, dict(penalty=0), ValueError, "penalty"),
+        ([X], 2, dict(growth=0.9), ValueError, "growth must be finite and at least 1"),
+        ([X], 2, dict(tol=np.nan), ValueError, "tol"),
+        ([X], 2, dict(max_iter=None), TypeError, "max_iter must be a number"),
+    ],
+)
+def test_bad_input_is_named(views, k, options, error, words):
+    with pytest.raises(error, match=words):
+        agtf.cluster(views, k, **options)
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(TypeError, match="neighbours"):
+        agtf.cluster([X], 2, neighbours=3)
+
+
+def test_predict_checks_its_views(fitted):
+    views, _, result = fitted
+    with pytest.raises(ValueError, match=r"got 1 view\(s\), the model was fitted on 2"):
+        result.predict(views[:1])
+    with pytest.raises(ValueError, match=r"views\[1\] has 5 features, the model was fitted on 6"):
+        result.predict([views[0], views[1][:, :5]])
+    with pytest.raises(ValueError, match=r"views\[0\] contains NaN"):
+        result.predict([np.full((1, 4), np.nan), views[1][:1]])
+
+
+# ---- accuracy, on shuffled rows --------------------------------------------------------------------------------------
+
+
+@needs_jit
+def test_digits_beat_kmeans_and_every_single_view():
+    views, y = agtf.digits_views()
+    seeds = range(5)
+    mean = {
+        "all": np.mean([accuracy(y, agtf.cluster(views, 10, random_state=s).labels) for s in seeds]),
+        "k-means": np.mean([accuracy(y, agtf._kmeans_baseline(views, 10, s)) for s in seeds]),
+    }
+    for v, view in enumerate(views):
+        mean[v] = np.mean([accuracy(y, agtf.cluster([view], 10, random_state=s).labels) for s in seeds])
+    assert max(mean, key=mean.get) == "all", mean
+
+
+@needs_jit
+def test_msrc_is_as_good_shuffled_as_sorted():
+    views, y = data_set("MSRC")
+    in_file, shuffled = [], []
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(y))
+        in_file.append(accuracy(y, agtf.cluster(views, 7, random_state=seed).labels))
+        shuffled.append(accuracy(y[order], agtf.cluster([v[order] for v in views], 7, random_state=seed).labels))
+    assert np.mean(shuffled) >= 0.82
+    assert abs(np.mean(shuffled) - np.mean(in_file)) <= 0.01
+
+
+@needs_jit
+@pytest.mark.filterwarnings("ignore:axis:UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_paper_protocol_depends_on_the_order_of_the_rows():
+    """MSRC is sorted by class. The same protocol on the same samples, shuffled, is far worse: it used the order."""
+    views, y = data_set("MSRC")
+    options = dict(agtf.PAPER, scale="unit", p=0.5, lambda1=100, lambda2=1, n_anchors=0.4)
+    assert accuracy(y, agtf.cluster(views, 7, **options).labels) >= 0.94
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        assert accuracy(y[order], agtf.cluster([view[order] for view in views], 7, **options).labels) < 0.5

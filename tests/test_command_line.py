@@ -1,0 +1,84 @@
+"""python -m agtf, as a user types it."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import ROOT, blobs, needs_jit
+from scipy.io import savemat
+
+import agtf
+
+
+def run(*arguments, cwd):
+    command = [sys.executable, "-m", "agtf", *map(str, arguments)]
+    env = dict(os.environ, PYTHONPATH=str(ROOT))
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture
+def data_file(tmp_path):
+    views, y = blobs()
+    X = np.empty((1, 2), object)
+    X[0, :] = views
+    savemat(tmp_path / "data.mat", {"X": X, "Y": y[:, None] + 1})
+    return tmp_path / "data.mat"
+
+
+@needs_jit
+def test_without_arguments_it_shows_the_digits(tmp_path):
+    done = run(cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    for word in ("AGTF, all views", "k-means, all views", "AGTF, profiles only", "ACC", "mostly digit", "samples"):
+        assert word in done.stdout
+    assert (tmp_path / "agtf-digits.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_is_clustered(data_file, capsys):
+    labels = data_file.with_name("labels.csv")
+    assert agtf._main([str(data_file), "-k", "3", "-o", str(labels)]) == 0
+    out, err = capsys.readouterr()
+    assert "60 samples, 2 views: 4, 6" in out and "cluster sizes: 20, 20, 20" in out and err == ""
+    views, y = agtf.load_views(data_file)
+    written = np.loadtxt(labels, skiprows=1, dtype=int)
+    np.testing.assert_array_equal(written, agtf.cluster(views, 3).labels)
+    assert agtf._main([str(data_file)]) == 0  # as many clusters as the labels in the file
+
+
+@needs_jit
+def test_a_file_is_clustered_in_a_process_of_its_own(data_file):
+    done = run(data_file, "-k", 3, "-o", "labels.csv", "--quiet", cwd=data_file.parent)
+    assert done.returncode == 0 and done.stderr == ""
+    assert data_file.with_name("labels.csv").read_text().startswith("label\n")
+
+
+def test_wrong_use_gives_one_line_and_code_2(data_file, capsys):
+    folder = data_file.parent
+    (folder / "broken.mat").write_bytes(b"MATLAB 5.0 MAT-file, but not really")
+    np.savez(folder / "bare.npz", a=np.ones((5, 2)))
+    for arguments in (
+        [folder / "missing.mat", "-k", 3],
+        [folder / "broken.mat", "-k", 3],
+        [data_file, "-k", 100],
+        [data_file, "-k", 3, "-o", data_file],
+        [data_file, "-k", 3, "-o", folder / "no" / "labels.csv"],
+        [folder / "table.txt", "-k", 3],
+    ):
+        assert agtf._main(list(map(str, arguments))) == 2, arguments
+        out, err = capsys.readouterr()
+        assert err.startswith("agtf: ") and err.count("\n") == 1 and "Traceback" not in err
+    for arguments in (["-k", "3"], [str(folder / "bare.npz")], ["--clusters", "many"]):
+        with pytest.raises(SystemExit) as stop:
+            agtf._main(arguments)
+        assert stop.value.code == 2
+
+
+def test_help_explains(capsys):
+    with pytest.raises(SystemExit) as stop:
+        agtf._main(["--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    for word in ("Without arguments", "-k", "-o", "--quiet", ".mat"):
+        assert word in out
