@@ -1263,6 +1263,7 @@ def _cluster(views, k, options, fewest):
             stacklevel=3,
         )
     rng = check_random_state(o.random_state)
+    _check_memory(n, len(views) + bool(o.joint), k)
 
     # Results must not depend on how many threads BLAS or OpenMP would take; our own row blocks keep the cores busy.
     with threadpool_limits(1):
@@ -1381,6 +1382,18 @@ def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, joint):
         _scalings=[data.scalings[v] for v in views],
         _anchor_rows=[anchor_rows[v] for v in views],
     )
+
+
+def _check_memory(n, slices, k):
+    """Refuse what cannot fit before a byte is allocated: six tensors, the graph twice, embeddings and labels."""
+    needed = n * (slices * (6 * k * 8 + 2 * 8 * 12) + 4 * k * 8)
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > there:
+            raise MemoryError(
+                f"{n} samples in {k} clusters need about {needed / 2**30:.1f} GiB besides the views, this machine has "
+                f"{there / 2**30:.1f} GiB: cluster a sample of the rows, then predict() the others"
+            )
 
 
 def _is(value, word):
@@ -1889,7 +1902,7 @@ def _main(arguments=None):
             _write_labels(given.output, result.labels, given.data)
             print(f"labels: {given.output}")
         return 0
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, MemoryError) as error:
         print(f"agtf: {error}", file=sys.stderr)
         return 2
 
