@@ -19,6 +19,8 @@ Sections: 1 kernels - 2 tensors - 3 views - 4 anchors and graphs - 5 start - 6 A
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the agtf authors
 
+import inspect
+import json
 import os
 import re
 import sys
@@ -45,21 +47,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
 
 __version__ = "0.1.0"
-__all__ = [
-    "AGTF",
-    "PAPER",
-    "Result",
-    "cluster",
-    "digits_views",
-    "load_views",
-    "plot_gallery",
-    "plot_indicator",
-    "schatten_norm",
-    "schatten_prox",
-    "score",
-    "tprod",
-    "ttranspose",
-]
+__all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_confusion plot_convergence
+plot_embedding plot_explain plot_gallery plot_grid plot_indicator plot_k plot_sweep plot_views schatten_norm
+schatten_prox score suggest_k tprod ttranspose""".split()
 
 # ======================================================================================================================
 # 1 kernels: the loops that NumPy does not have. Each works on rows lo..hi without the interpreter's lock, and has a
@@ -428,18 +418,24 @@ def _as_table(view, name):
     return view
 
 
-def _check_finite(block, name, first_row):
+def _rows_seen(block, name, first_row, wanted):
+    """Which of the wanted rows were observed: not those of nothing but NaN. Other NaN, or infinity, is an error."""
     values = block.data if sparse.issparse(block) else block
-    if not np.isfinite(values).all():
-        if sparse.issparse(block):
-            block = block.tocoo()
-            bad = np.flatnonzero(~np.isfinite(block.data))
-            row, column = block.row[bad[0]], block.col[bad[0]]
-        else:
-            row, column = np.argwhere(~np.isfinite(block))[0]
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return wanted
+    if sparse.issparse(block):
+        bad = sparse.csr_array((~np.isfinite(values), block.indices, block.indptr), block.shape).toarray()
+    else:
+        wanted = wanted & ~np.isnan(block).all(axis=1)
+        bad = ~np.isfinite(block)
+    bad &= wanted[:, None]
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
         raise ValueError(
-            f"{name} contains NaN or infinity, first in row {row + first_row}, column {column}: remove or impute it"
+            f"{name} contains NaN or infinity in {bad.any(axis=1).sum()} partly filled row(s), first in row "
+            f"{row + first_row}, column {column}: impute it, or make the whole row NaN if the sample was not seen there"
         )
+    return wanted
 
 
 @dataclass
@@ -499,18 +495,17 @@ class _Data:
     views: list
     rows: np.ndarray
     slots: np.ndarray
-    distinct: np.ndarray  # one position for every different row
+    distinct: np.ndarray  # one position for every different row that was seen in all views
+    seen: np.ndarray | None  # (n, V): whether a row was observed in a view; None if all were
     scalings: list = field(default_factory=list)
 
     @property
     def n(self):
         return len(self.rows)
 
-    def raw(self, v, lo, hi):
-        return self.views[v][self.rows[lo:hi]]
-
     def scaled(self, v, positions):
-        return self.scalings[v](self.views[v][self.rows[positions]])
+        seen = None if self.seen is None else self.seen[positions, v]
+        return _read(self.views[v][self.rows[positions]], self.scalings[v], seen)
 
     def joint(self, positions):
         """All scaled views side by side, each divided by the root of its total variance."""
@@ -518,20 +513,47 @@ class _Data:
         return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
 
 
-def _arrange(views, canonical):
+def _read(rows, scaling, seen):
+    """Scaled rows; rows that were not seen become 0, for nobody to use."""
+    if seen is not None and not seen.all():
+        rows = sparse.diags_array(seen * 1.0) @ rows if sparse.issparse(rows) else np.where(seen[:, None], rows, 0)
+    return scaling(rows)
+
+
+def _observed(views, mask):
+    """Whether sample i was observed in view v, as an (n, V) array, from NaN rows and the mask."""
+    n, V = views[0].shape[0], len(views)
+    mask = np.ones((n, V), bool) if mask is None else np.asarray(mask)
+    if mask.shape != (n, V) or mask.dtype != bool:
+        raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
+
+    def look(v):
+        return np.concatenate(
+            _map_rows(lambda lo, hi: _rows_seen(views[v][lo:hi], f"views[{v}]", lo, mask[lo:hi, v]), n)
+        )
+
+    seen = np.stack([look(v) for v in range(V)], axis=1)
+    nowhere = np.flatnonzero(~seen.any(axis=1))
+    if len(nowhere):
+        raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {nowhere[0]}: leave them out")
+    return seen
+
+
+def _arrange(views, mask, canonical):
     """Check the values and choose the working order.
 
     The canonical order sorts views and rows by fingerprints of their contents, so that whatever follows, sums and
     random draws included, cannot depend on the order in which they were given.
     """
     n = views[0].shape[0]
+    seen = _observed(views, mask)
 
-    def fingerprint(v, lo, hi):
-        block = views[v][lo:hi]
-        _check_finite(block, f"views[{v}]", lo)
-        return _fingerprints(block)
+    def fingerprint(v):
+        prints = np.concatenate(_map_rows(lambda lo, hi: _fingerprints(views[v][lo:hi]), n))
+        prints[~seen[:, v]] = 1
+        return prints
 
-    prints = [np.concatenate(_map_rows(lambda lo, hi, v=v: fingerprint(v, lo, hi), n)) for v in range(len(views))]
+    prints = [fingerprint(v) for v in range(len(views))]
     if canonical:
         together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
         slots = np.argsort([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints], kind="stable")
@@ -541,25 +563,29 @@ def _arrange(views, canonical):
     for slot in slots:
         keys = _mix(keys + prints[slot])
     rows = np.argsort(keys, kind="stable") if canonical else np.arange(n)
+    seen = seen[rows][:, slots]
     distinct = np.sort(np.unique(keys[rows], return_index=True)[1])
-    return _Data([views[slot] for slot in slots], rows, slots, distinct)
+    distinct = distinct[seen[distinct].all(axis=1)]
+    return _Data([views[slot] for slot in slots], rows, slots, distinct, None if seen.all() else seen)
 
 
 def _fit_scaling(data, v, scale):
     """Scaling of one view (its statistics are summed in working order, so they are order-free too)."""
-    d = data.views[v].shape[1]
-    is_sparse = sparse.issparse(data.views[v])
+    table = data.views[v]
+    rows = data.rows if data.seen is None else data.rows[data.seen[:, v]]
+    n, d = len(rows), table.shape[1]
+    is_sparse = sparse.issparse(table)
 
     def extent(lo, hi):
-        block = data.raw(v, lo, hi)
+        block = table[rows[lo:hi]]
         if is_sparse:
             return block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel(), block.nnz
         return block.min(axis=0), block.max(axis=0), np.count_nonzero(block)
 
-    low, high, filled = zip(*_map_rows(extent, data.n))
+    low, high, filled = zip(*_map_rows(extent, n))
     low, high = np.min(low, axis=0).astype(float), np.max(high, axis=0).astype(float)
     if scale == "auto":
-        mostly_zero = is_sparse or (low.min() >= 0 and sum(filled) < 0.5 * data.n * d)
+        mostly_zero = is_sparse or (low.min() >= 0 and sum(filled) < 0.5 * n * d)
         scale = "unit" if mostly_zero else "zscore"
     top = max(-low.min(), high.max())
     # Statistics of (x - low) / (high - low) can neither overflow nor cancel, whatever the units of x.
@@ -570,12 +596,12 @@ def _fit_scaling(data, v, scale):
     scaling = _Scaling(factor, shift, unit=scale == "unit")
 
     def moments(lo, hi):
-        block = scaling(data.raw(v, lo, hi))
+        block = scaling(table[rows[lo:hi]])
         return np.asarray(block.sum(axis=0)).ravel(), np.asarray((block**2).sum(axis=0)).ravel()
 
-    total, squares = (np.sum(part, axis=0) for part in zip(*_map_rows(moments, data.n)))
-    mean = total / data.n
-    variance = np.maximum(squares / data.n - mean**2, 0.0)
+    total, squares = (np.sum(part, axis=0) for part in zip(*_map_rows(moments, n)))
+    mean = total / n
+    variance = np.maximum(squares / n - mean**2, 0.0)
     if scale == "zscore":
         varies &= variance > 1e-20
         if shift is not None:
@@ -595,30 +621,37 @@ ANCHORS = ("medoid", "vda", "random")
 _SAMPLE_ROWS = 10_000  # rows that k-means sees when it looks for anchors, whatever n is
 
 
-def _count_anchors(n_anchors, n, k, distinct):
+def _count_anchors(n_anchors, data, k):
+    n, complete = data.n, data.n if data.seen is None else int(data.seen.all(axis=1).sum())
     if isinstance(n_anchors, str):
         _check_choice("n_anchors", n_anchors, ("auto",))
         usual = 100 if n < 400 else 200 if n < 1500 else 400
-        return min(distinct, max(min(n // 2, max(3 * k, usual)), 2 * k))
-    if isinstance(n_anchors, (float, np.floating)):
+        m, least = min(max(min(n // 2, max(3 * k, usual)), 2 * k), max(len(data.distinct), 2)), 2 * k
+    elif isinstance(n_anchors, (float, np.floating)):
         if not 0 < n_anchors <= 1:
             raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {n_anchors}; as a count it must be an int")
-        return max(int(round(n_anchors * n)), 2)
-    if not isinstance(n_anchors, (int, np.integer)) or isinstance(n_anchors, bool):
+        m = least = max(int(round(n_anchors * n)), 2)
+    elif isinstance(n_anchors, (int, np.integer)) and not isinstance(n_anchors, bool):
+        if not 2 <= n_anchors <= n:
+            raise ValueError(f"n_anchors must lie between 2 and the number of samples, {n}, got {n_anchors}")
+        m = least = int(n_anchors)
+    else:
         raise TypeError(f"n_anchors must be an int, a float rate or 'auto', got {n_anchors!r}")
-    if not 2 <= n_anchors <= n:
-        raise ValueError(f"n_anchors must lie between 2 and the number of samples, {n}, got {n_anchors}")
-    return int(n_anchors)
+    if complete < min(least, n):
+        raise ValueError(
+            f"anchors must be seen in all views: {complete} of {n} samples are, {least} are needed; "
+            "drop the view with the most missing samples, or ask for fewer anchors"
+        )
+    return m
 
 
 def _choose_anchors(data, anchors, m, rng):
     """Positions of the m anchors, the same samples in every view, ascending."""
     if anchors == "vda":
         return _vda(data, m)
-    if m > len(data.distinct):
-        pool = np.arange(data.n)
-    else:
-        pool = data.distinct
+    pool = data.distinct
+    if m > len(pool):  # more anchors than different rows were asked for
+        pool = np.arange(data.n) if data.seen is None else np.flatnonzero(data.seen.all(axis=1))
     if anchors == "random":
         return np.sort(rng.choice(pool, m, replace=False))
     if len(pool) > max(_SAMPLE_ROWS, 2 * m):
@@ -663,16 +696,17 @@ def _vda(data, m):
     d = sum(view.shape[1] for view in data.views)
     s = np.maximum(squares - total**2 / d, 0.0) / max(d - 1, 1)
     s = s / s.max() if s.max() > 0 else np.ones_like(s)
-    chosen = [int(np.argmax(s))]
-    free = np.ones(data.n, bool)
-    while len(chosen) < m:
+    chosen = []
+    free = np.ones(data.n, bool) if data.seen is None else data.seen.all(axis=1)
+    while True:
+        chosen.append(int(np.argmax(np.where(free, s, -1.0))))
+        if len(chosen) == m:
+            return np.sort(chosen)
         free[chosen[-1]] = False
         closeness = 1.0 / (1.0 + np.sqrt(np.abs(s[chosen[-1]] - s)))
         s = s * (1.0 - closeness / closeness.max())
         if s.max() > 0:
             s = s / s.max()
-        chosen.append(int(np.argmax(np.where(free, s, -1.0))))
-    return np.sort(chosen)
 
 
 @dataclass
@@ -700,26 +734,36 @@ class _Graph:
         return sparse.csr_array((values.ravel(), columns.ravel(), starts), (n, self.m * len(slices)))
 
 
-def _anchor_graph(read, scalings, anchors, n, k, joint):
+def _anchor_graph(read, scalings, anchors, n, k, joint, seen=None):
     """Graph of n samples; read(v, lo, hi) gives scaled rows of view v, anchors[v] the scaled anchors.
 
-    The joint slice needs no joint features: its squared distance is the weighted sum of those of the views.
+    The joint slice needs no joint features: its squared distance is the weighted sum of those of the views. Over the
+    views in which a sample was seen, it also stands in for the others: all views share their anchors.
     """
     V = len(anchors)
     index = np.empty((n, V + joint, k), np.int32)
     weight = np.empty((n, V + joint, k))
 
+    def nearest(distance):
+        near, close = np.empty((len(distance), k), np.int32), np.empty((len(distance), k))
+        _nearest_anchors(distance, near, close)
+        return near, close
+
     def fill(lo, hi):
-        together = 0.0
-        for v in range(V + joint):
-            if v < V:
-                distance = euclidean_distances(read(v, lo, hi), anchors[v], squared=True)
-                together = together + scalings[v].weight ** 2 * distance if joint else 0.0
-            else:
-                distance = together
-            near, close = np.empty((hi - lo, k), np.int32), np.empty((hi - lo, k))
-            _nearest_anchors(distance, near, close)
-            index[lo:hi, v], weight[lo:hi, v] = near, close
+        together = np.zeros((hi - lo, anchors[0].shape[0]))
+        for v in range(V):
+            distance = euclidean_distances(read(v, lo, hi), anchors[v], squared=True)
+            index[lo:hi, v], weight[lo:hi, v] = nearest(distance)
+            if joint or seen is not None:
+                distance *= scalings[v].weight ** 2
+                together += distance if seen is None else distance * seen[lo:hi, v, None]
+        if joint or seen is not None:
+            near, close = nearest(together)
+            if joint:
+                index[lo:hi, V], weight[lo:hi, V] = near, close
+            for v in range(V if seen is not None else 0):
+                missing = np.flatnonzero(~seen[lo:hi, v])
+                index[lo + missing, v], weight[lo + missing, v] = near[missing], close[missing]
 
     _map_rows(fill, n, rows=1024)
     return _Graph(index, weight, anchors[0].shape[0])
@@ -742,15 +786,20 @@ def _spectral_labels(graph, k, joint, rng):
     return _kmeans_labels(np.hstack(embeddings), k, rng)
 
 
-def _embedding(A, k):
-    """The k leading left singular vectors of A (n, columns) as rows of length 1."""
+def _spectrum(A, k):
+    """The k largest squared singular values of A (n, columns), ascending, and the right singular vectors."""
 
     def gram(lo, hi):
         return (A[lo:hi].T @ A[lo:hi]).toarray()
 
     total = sum(_map_rows(gram, A.shape[0], rows=max(16384, A.shape[0] // 8 + 1)))
     k = min(k, *A.shape)
-    square, right = eigh(total, subset_by_index=[A.shape[1] - k, A.shape[1] - 1])
+    return eigh(total, subset_by_index=[A.shape[1] - k, A.shape[1] - 1])
+
+
+def _embedding(A, k):
+    """The k leading left singular vectors of A (n, columns) as rows of length 1."""
+    square, right = _spectrum(A, k)
     U = A @ (right / np.sqrt(np.maximum(square, 1e-12 * square[-1])))
     length = np.linalg.norm(U, axis=1, keepdims=True)
     return U / np.where(length > 0, length, 1.0)
@@ -1049,16 +1098,22 @@ class Result:
         return f"<agtf.Result: {n} samples, {V} views, {k} clusters, {m} anchors, {self.n_iter} iterations>"
 
     @property
+    def slices(self):
+        """Names of the slices: the views, then the joint one if there is one."""
+        return [f"view {v}" for v in range(len(self._scalings))] + ["joint"] * (self.joint_memberships is not None)
+
+    @property
     def converged(self):
         return self.stopped_by == "tol"
 
-    def predict(self, views):
+    def predict(self, views, mask=None):
         """Labels of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
 
         Parameters
         ----------
         views : list of (n, d_v) arrays
-            As given to `cluster`: the same number of views, with the same features.
+            As given to `cluster`: the same number of views, with the same features; missing views as there.
+        mask : (n, V) bool array or None
 
         Returns
         -------
@@ -1069,22 +1124,18 @@ class Result:
             raise ValueError(f"got {len(views)} view(s), the model was fitted on {len(self._scalings)}")
         for v, (view, scaling) in enumerate(zip(views, self._scalings)):
             if view.shape[1] != len(scaling.factor):
-                raise ValueError(
-                    f"views[{v}] has {view.shape[1]} features, the model was fitted on {len(scaling.factor)}"
-                )
+                d = len(scaling.factor)
+                raise ValueError(f"views[{v}] has {view.shape[1]} features, the model was fitted on {d}")
+            if sparse.issparse(view) != (scaling.shift is None):
+                views[v] = view.toarray() if sparse.issparse(view) else sparse.csr_array(view)
+        seen = _observed(views, mask)
+        seen = None if seen.all() else seen
 
         def read(v, lo, hi):
-            block = views[v][lo:hi]
-            _check_finite(block, f"views[{v}]", lo)
-            scaling = self._scalings[v]
-            if not sparse.issparse(block) and scaling.shift is None:
-                block = sparse.csr_array(block)
-            elif sparse.issparse(block) and scaling.shift is not None:
-                block = block.toarray()
-            return scaling(block)
+            return _read(views[v][lo:hi], self._scalings[v], None if seen is None else seen[lo:hi, v])
 
         n, k = views[0].shape[0], self._graph.index.shape[2]
-        graph = _anchor_graph(read, self._scalings, self._anchor_rows, n, k, self.joint_memberships is not None)
+        graph = _anchor_graph(read, self._scalings, self._anchor_rows, n, k, self.joint_memberships is not None, seen)
         return _votes(graph, self._slice_memberships()).sum(axis=1).argmax(axis=1)
 
     def explain(self, i):
@@ -1105,7 +1156,7 @@ class Result:
         return Explanation(
             sample=i,
             label=label,
-            slices=[f"view {v}" for v in range(len(self._scalings))] + ["joint"] * (self.joint_memberships is not None),
+            slices=self.slices,
             anchors=self.anchors[graph.index[0]],
             weights=graph.weight[0],
             clusters=memberships[slices, graph.index[0]].argmax(axis=2),
@@ -1113,10 +1164,68 @@ class Result:
             shares=votes[:, label] / support if support > 0 else np.zeros(len(votes)),
         )
 
+    def save(self, path):
+        """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"history {name}": values for name, values in self.history.items()}
+        arrays |= {"graph index": self._graph.index, "graph weight": self._graph.weight}
+        if self.joint_memberships is not None:
+            arrays["joint_memberships"] = self.joint_memberships
+        for v, (scaling, rows) in enumerate(zip(self._scalings, self._anchor_rows)):
+            arrays[f"factor {v}"] = scaling.factor
+            for part in ("data", "indices", "indptr") if sparse.issparse(rows) else ("",):
+                arrays[f"anchors {v} {part}"] = getattr(rows, part) if part else rows
+            if scaling.shift is not None:
+                arrays[f"shift {v}"] = scaling.shift
+        facts = {"format": _FORMAT, "agtf": __version__, "n_iter": self.n_iter, "stopped_by": self.stopped_by}
+        facts["scalings"] = [[bool(s.unit), float(s.weight)] for s in self._scalings]
+        facts["options"] = self.options
+        with open(path, "wb") as file:
+            np.savez_compressed(file, facts=json.dumps(facts, default=_plain), **arrays)
+
     def _slice_memberships(self):
         if self.joint_memberships is None:
             return self.anchor_memberships
         return np.concatenate([self.anchor_memberships, self.joint_memberships[None]])
+
+
+_ARRAYS = ("labels", "memberships", "anchor_memberships", "anchors", "anchor_labels", "view_weights")
+_FORMAT = 1
+
+
+def _plain(value):
+    """Options that JSON does not know: arrays and NumPy numbers as lists and numbers, anything else by its name."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else repr(value)
+
+
+def load(path):
+    """Read a result that `Result.save` wrote; its predictions are those of the original."""
+    with np.load(path, allow_pickle=False) as file:
+        if "facts" not in file:
+            raise ValueError(f"{path} was not written by Result.save")
+        facts = json.loads(str(file["facts"]))
+        if facts["format"] != _FORMAT:
+            raise ValueError(f"{path} was written by agtf {facts['agtf']}, this is {__version__}: it cannot be read")
+        arrays = {name: file[name] for name in file.files}
+    scalings, anchor_rows = [], []
+    for v, (unit, weight) in enumerate(facts["scalings"]):
+        scalings.append(_Scaling(arrays[f"factor {v}"], arrays.get(f"shift {v}"), unit, weight))
+        if f"anchors {v} " in arrays:
+            anchor_rows.append(arrays[f"anchors {v} "])
+        else:
+            parts = [arrays[f"anchors {v} {part}"] for part in ("data", "indices", "indptr")]
+            anchor_rows.append(sparse.csr_array(tuple(parts), (len(parts[2]) - 1, len(scalings[v].factor))))
+    return Result(
+        **{name: arrays[name] for name in _ARRAYS},
+        joint_memberships=arrays.get("joint_memberships"),
+        n_iter=facts["n_iter"],
+        stopped_by=facts["stopped_by"],
+        history={name: arrays[f"history {name}"] for name in HISTORY},
+        options=facts["options"],
+        _graph=_Graph(arrays["graph index"], arrays["graph weight"], len(arrays["anchors"])),
+        _scalings=scalings,
+        _anchor_rows=anchor_rows,
+    )
 
 
 def _votes(graph, memberships):
@@ -1183,9 +1292,9 @@ Its scores depend on the order of the rows: rows sorted by class and the same ro
 
 
 def cluster(
-    views, k, *, scale="auto", anchors="medoid", n_anchors="auto", n_neighbors="auto", joint=True, normalize=True,
-    init="spectral", axis="cluster", p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto",
-    growth=1.3, tol=0.05, max_iter=200, random_state=0, callback=None, verbose=0,
+    views, k, *, mask=None, scale="auto", anchors="medoid", n_anchors="auto", n_neighbors="auto", joint=True,
+    normalize=True, init="spectral", axis="cluster", p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho",
+    penalty="auto", growth=1.3, tol=0.05, max_iter=200, random_state=0, callback=None, verbose=0,
 ):  # fmt: skip
     """Cluster multi-view data by anchor graph tensor factorization.
 
@@ -1195,9 +1304,12 @@ def cluster(
     Parameters
     ----------
     views : list of (n, d_v) arrays, DataFrames or SciPy sparse matrices
-        One table per view, one row per sample. A single table counts as one view.
+        One table per view, one row per sample. A single table counts as one view. A row of NaN in a view means that
+        the sample was not observed there.
     k : int
         Number of clusters, at least 2.
+    mask : (n, V) bool array or None
+        Another way to tell what is missing: False where a sample was not observed in a view.
     scale : {"auto", "zscore", "unit", "max", None}, or a list with one of them per view
         "zscore": columns of mean 0 and variance 1; "unit": rows of length 1; "max": divided by the largest absolute
         value; "auto": "unit" for sparse views and non-negative ones that are mostly zeros, else "zscore".
@@ -1243,11 +1355,11 @@ def cluster(
     >>> result.labels.shape, result.memberships.shape
     ((1797,), (1797, 10))
     """
-    options = {name: value for name, value in locals().items() if name not in ("views", "k")}
-    return _cluster(views, k, options, fewest=2)
+    options = {name: value for name, value in locals().items() if name not in ("views", "k", "mask")}
+    return _cluster(views, k, mask, options, fewest=2)
 
 
-def _cluster(views, k, options, fewest):
+def _cluster(views, k, mask, options, fewest):
     """`cluster` and `AGTF.fit`: check, arrange, scale, choose anchors, build graphs, start, iterate, read off."""
     o = SimpleNamespace(**options)
     progress = _Progress(o.verbose)
@@ -1267,29 +1379,7 @@ def _cluster(views, k, options, fewest):
 
     # Results must not depend on how many threads BLAS or OpenMP would take; our own row blocks keep the cores busy.
     with threadpool_limits(1):
-        progress("reading views")
-        order_matters = o.axis == "sample" or _is(o.init, "identity")
-        data = _arrange(views, canonical=not order_matters)
-        scales = _per_view(o.scale, len(views))
-        data.scalings = [_fit_scaling(data, v, scales[slot]) for v, slot in enumerate(data.slots)]
-
-        progress("choosing anchors")
-        if isinstance(o.anchors, str):
-            o.n_anchors = _count_anchors(o.n_anchors, n, k, len(data.distinct))
-            o.n_neighbors = _count_neighbors(o.n_neighbors, o.n_anchors)
-            at = _choose_anchors(data, o.anchors, o.n_anchors, rng)
-        else:
-            at = np.argsort(data.rows)[_check_anchors(o.anchors, n)]
-            o.n_anchors = len(at)
-            o.n_neighbors = _count_neighbors(o.n_neighbors, o.n_anchors)
-
-        progress("building graphs")
-        anchor_rows = [data.scaled(v, at) for v in range(len(views))]
-
-        def read(v, lo, hi):
-            return data.scaled(v, slice(lo, hi))
-
-        graph = _anchor_graph(read, data.scalings, anchor_rows, n, o.n_neighbors, o.joint)
+        data, at, anchor_rows, graph = _prepare(views, k, mask, o, rng, progress)
         S = graph.normalised(k) if o.normalize else graph
 
         progress("finding a start")
@@ -1326,6 +1416,36 @@ def _cluster(views, k, options, fewest):
             stacklevel=3,
         )
     return result
+
+
+def _prepare(views, k, mask, o, rng, progress):
+    """From views to the anchor graph; automatic numbers are written into the options."""
+    progress("reading views")
+    order_matters = o.axis == "sample" or _is(o.init, "identity")
+    data = _arrange(views, mask, canonical=not order_matters)
+    scales = _per_view(o.scale, len(views))
+    data.scalings = [_fit_scaling(data, v, scales[slot]) for v, slot in enumerate(data.slots)]
+
+    progress("choosing anchors")
+    if isinstance(o.anchors, str):
+        o.n_anchors = _count_anchors(o.n_anchors, data, k)
+        o.n_neighbors = _count_neighbors(o.n_neighbors, o.n_anchors)
+        at = _choose_anchors(data, o.anchors, o.n_anchors, rng)
+    else:
+        at = np.argsort(data.rows)[_check_anchors(o.anchors, data.n)]
+        if data.seen is not None and not data.seen[at].all():
+            raise ValueError("anchors must be samples that were seen in all views")
+        o.n_anchors = len(at)
+        o.n_neighbors = _count_neighbors(o.n_neighbors, o.n_anchors)
+
+    progress("building graphs")
+    anchor_rows = [data.scaled(v, at) for v in range(len(views))]
+
+    def read(v, lo, hi):
+        return data.scaled(v, slice(lo, hi))
+
+    graph = _anchor_graph(read, data.scalings, anchor_rows, data.n, o.n_neighbors, o.joint, data.seen)
+    return data, at, anchor_rows, graph
 
 
 def _start(graph, S, init, rows, k, joint, shape, rng):
@@ -1516,8 +1636,8 @@ class AGTF(ClusterMixin, BaseEstimator):
     ):  # fmt: skip
         vars(self).update({name: value for name, value in locals().items() if name not in ("self", "__class__")})
 
-    def fit(self, X, y=None):
-        """Cluster X, a list of views or one (n, d) table; y is ignored."""
+    def fit(self, X, y=None, mask=None):
+        """Cluster X, a list of views or one (n, d) table; y is ignored; mask as in `cluster`."""
         if _is_list_of_views(X):
             X = _as_views(X)
             self.n_features_in_ = sum(view.shape[1] for view in X)
@@ -1525,17 +1645,17 @@ class AGTF(ClusterMixin, BaseEstimator):
             X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
         options = self.get_params(deep=False)
         # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
-        self.result_ = _cluster(X, options.pop("n_clusters"), options, fewest=1)
+        self.result_ = _cluster(X, options.pop("n_clusters"), mask, options, fewest=1)
         self.labels_ = self.result_.labels
         self.n_iter_ = self.result_.n_iter
         return self
 
-    def predict(self, X):
+    def predict(self, X, mask=None):
         """Labels of unseen samples, see `Result.predict`."""
         check_is_fitted(self)
         if not _is_list_of_views(X):
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
-        return self.result_.predict(X)
+        return self.result_.predict(X, mask)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -1545,6 +1665,56 @@ class AGTF(ClusterMixin, BaseEstimator):
 
 def _is_list_of_views(X):
     return isinstance(X, (list, tuple)) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
+
+
+@dataclass
+class Suggestion:
+    """Numbers of clusters, the most convincing first, their scores, and the spectrum that they come from."""
+
+    candidates: np.ndarray
+    scores: np.ndarray
+    spectrum: np.ndarray  # eigenvalues of the graphs, descending, the first is 1
+
+
+def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
+    """Numbers of clusters that the data suggest, from gaps in the spectrum of their anchor graphs.
+
+    k clusters that are hardly joined make k eigenvalues close to 1 and a drop after them. The score of k is the log of
+    the ratio of eigenvalue k to eigenvalue k + 1, of the views' graphs together plus of the joint graph.
+
+    Parameters
+    ----------
+    views, mask, scale, random_state
+        As for `cluster`.
+    k_max : int
+        Largest number to consider.
+
+    Returns
+    -------
+    Suggestion
+
+    Examples
+    --------
+    >>> import numpy as np, agtf
+    >>> rng = np.random.default_rng(0)
+    >>> X = 9 * rng.normal(size=(4, 5))[rng.integers(0, 4, 200)] + rng.normal(size=(200, 5))
+    >>> int(agtf.suggest_k([X], 10).candidates[0])
+    4
+    """
+    views = _as_views(views)
+    n = views[0].shape[0]
+    if not isinstance(k_max, (int, np.integer)) or not 2 <= k_max < n:
+        raise ValueError(f"k_max must be an int between 2 and the number of samples less one, {n - 1}, got {k_max!r}")
+    options = {p.name: p.default for p in inspect.signature(cluster).parameters.values()}
+    o = SimpleNamespace(**{**options, "scale": scale})
+    with threadpool_limits(1):
+        rng, V = check_random_state(random_state), len(views)
+        graph = _prepare(views, k_max, mask, o, rng, _Progress(0))[3].normalised(1)
+        parts = [_spectrum(graph.matrix(slices), k_max + 1)[0][::-1] for slices in (range(V), [V])]
+    parts = [np.maximum(part / part[0], 1e-12) for part in parts]
+    scores = sum(np.log(part[1:-1] / part[2:]) for part in parts)
+    order = np.argsort(-scores, kind="stable")
+    return Suggestion(order + 2, scores[order], np.mean(parts, axis=0))
 
 
 # ======================================================================================================================
@@ -1717,55 +1887,57 @@ def _oriented(tables, labels, path):
 
 
 # ======================================================================================================================
-# 10 pictures: matplotlib is imported here only.
+# 10 pictures: each helper draws on `ax`, or on axes of its own, and returns them. matplotlib is imported here only.
 # ======================================================================================================================
 
 
-def _axes(ax, **size):
+def _axes(ax, width=5.0, height=4.0):
     import matplotlib.pyplot as plt
 
-    return plt.subplots(layout="constrained", **size)[1] if ax is None else ax
+    return plt.subplots(figsize=(width, height), layout="constrained")[1] if ax is None else ax
+
+
+def _colours(k):
+    """k colours: up to ten that colour-blind readers can tell apart (P. Tol's muted set), then a dark-light scale."""
+    import matplotlib
+
+    few = "#332288 #cc6677 #117733 #ddcc77 #88ccee #882255 #44aa99 #999933 #aa4499 #888888".split()
+    return few[:k] if k <= len(few) else [matplotlib.colormaps["viridis"](c / (k - 1)) for c in range(k)]
+
+
+def _heat(ax, image, label, **options):
+    drawn = ax.imshow(image, **{"aspect": "auto", "interpolation": "nearest", "cmap": "viridis", **options})
+    ax.figure.colorbar(drawn, ax=ax, label=label)
+    return ax
 
 
 def plot_indicator(result, ax=None):
-    """Samples x clusters: the consensus memberships, samples ordered by label.
-
-    Parameters
-    ----------
-    result : Result
-    ax : matplotlib axes or None
-
-    Returns
-    -------
-    matplotlib axes
-    """
-    ax = _axes(ax, figsize=(4, 5))
+    """The paper's label figure: consensus memberships, samples (ordered by cluster) x clusters."""
     order = np.lexsort((-result.memberships.max(axis=1), result.labels))
-    image = ax.imshow(
-        result.memberships[order], aspect="auto", interpolation="nearest", cmap="viridis", vmin=0.0, vmax=1.0
-    )
-    ax.figure.colorbar(image, ax=ax, label="membership")
+    ax = _heat(_axes(ax, 4, 5), result.memberships[order], "membership", vmin=0.0, vmax=1.0)
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set(xlabel="cluster", ylabel="samples, ordered by cluster", title="Sample memberships")
     return ax
 
 
+def plot_anchors(result, ax=None):
+    """Anchor memberships, one panel per slice side by side: anchors (ordered by cluster) x clusters."""
+    memberships = result._slice_memberships()
+    V, m, k = memberships.shape
+    order = np.lexsort((-memberships.mean(axis=0).max(axis=1), result.anchor_labels))
+    gap = max(1, k // 8)
+    canvas = np.full((m, V * (k + gap) - gap), np.nan)
+    for v in range(V):
+        canvas[:, v * (k + gap) : v * (k + gap) + k] = memberships[v, order]
+    ax = _heat(_axes(ax, 2.0 + 1.3 * V, 4.5), canvas, "probability", vmin=0.0, vmax=1.0)
+    ax.set_xticks(np.arange(V) * (k + gap) + (k - 1) / 2, result.slices)
+    ax.set(ylabel="anchors, ordered by cluster", title=f"Anchor memberships, {k} clusters in each panel")
+    return ax
+
+
 def plot_gallery(result, images, n_anchors=12, ax=None):
-    """One row per cluster: the mean image of its samples, then the anchors that vote for it most clearly.
-
-    Parameters
-    ----------
-    result : Result
-    images : (n, height, width) array
-        One picture per sample.
-    n_anchors : int
-    ax : matplotlib axes or None
-
-    Returns
-    -------
-    matplotlib axes
-    """
-    ax = _axes(ax, figsize=(7, 5.5))
+    """One row per cluster: the mean of its samples' images (n, height, width), then its most certain anchors."""
+    ax = _axes(ax, 7, 5.5)
     images = np.asarray(images, float)
     k = result.memberships.shape[1]
     height, width = images.shape[1] + 1, images.shape[2] + 1
@@ -1777,14 +1949,163 @@ def plot_gallery(result, images, n_anchors=12, ax=None):
         voters = voters[np.argsort(-certainty[voters, c], kind="stable")][:n_anchors]
         tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[result.anchors[voters]])
         for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
-            at = (c * height, column * width)
-            canvas[at[0] : at[0] + height - 1, at[1] : at[1] + width - 1] = tile / max(tile.max(), 1e-300)
+            row, left = c * height, column * width
+            canvas[row : row + height - 1, left : left + width - 1] = tile / max(tile.max(), 1e-300)
     ax.imshow(canvas, cmap="gray_r", interpolation="nearest")
     ax.set_xticks([width / 2 - 1, (n_anchors + 4) * width / 2 - 1], ["mean", "anchors, the most certain first"])
     ax.set_yticks(np.arange(k) * height + height / 2 - 1, [f"{c}  ({(result.labels == c).sum()})" for c in range(k)])
     ax.tick_params(length=0)
     ax.set(ylabel="cluster (samples)", title="What the clusters are made of")
     ax.spines[:].set_visible(False)
+    return ax
+
+
+def plot_convergence(result, accuracy=None, ax=None):
+    """The three residuals per iteration and, on the right, the objective as a share of its first value.
+
+    `accuracy` (one value per iteration, from a callback) is drawn on the right as well.
+    """
+    ax = _axes(ax)
+    steps = np.arange(1, result.n_iter + 1)
+    for name, colour, style in zip(HISTORY, _colours(3), ("-", "--", ":")):
+        ax.semilogy(steps, np.maximum(result.history[name], 1e-16), style, color=colour, label=f"max |{name}|")
+    right = ax.twinx()
+    objective = result.history["objective"]
+    right.plot(steps, objective / objective[0], color="0.5", label="objective / its first value")
+    if accuracy is not None:
+        right.plot(steps, accuracy, color="#d55e00", label="accuracy")
+    right.set_ylim(bottom=0)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set(xlabel="iteration", ylabel="residual", title="Convergence")
+    right.set_ylabel("share")
+    lines = [*ax.get_lines(), *right.get_lines()]
+    ax.legend(lines, [line.get_label() for line in lines], loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
+    return ax
+
+
+def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
+    """2-D picture ("pca" or "tsne") of indicators (n, k), coloured by labels; a list of them gives a row of panels."""
+    import matplotlib.pyplot as plt
+
+    if isinstance(points, (list, tuple)):
+        if ax is None:
+            size = (2.6 * len(points), 2.9)
+            ax = plt.subplots(1, len(points), figsize=size, layout="constrained", squeeze=False)[1][0]
+        return np.array([plot_embedding(p, labels, method, random_state, a) for p, a in zip(points, ax)])
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+
+    _check_choice("method", method, ("pca", "tsne"))
+    points = np.asarray(points, float)
+    if method == "pca":
+        flat = PCA(2, random_state=random_state).fit_transform(points)
+    else:
+        flat = TSNE(perplexity=min(30, (len(points) - 1) / 3), random_state=random_state).fit_transform(points)
+    classes, index = np.unique(labels, return_inverse=True)
+    ax = _axes(ax)
+    for c, colour in enumerate(_colours(len(classes))):
+        at = index == c
+        ax.scatter(*flat[at].T, s=8, color=colour, linewidths=0)
+        if len(classes) <= 30:
+            box = {"facecolor": "white", "edgecolor": colour, "boxstyle": "round,pad=0.15"}
+            ax.text(*np.median(flat[at], axis=0), str(classes[c]), ha="center", va="center", fontsize="small", bbox=box)
+    ax.set(xticks=[], yticks=[], title={"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method])
+    return ax
+
+
+def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
+    """Scores against one parameter: mean lines with bands from lowest to highest over seeds.
+
+    `scores` is (values,) or (values, seeds), or a dict of such arrays, one per line.
+    """
+    ax = _axes(ax)
+    series = scores if isinstance(scores, dict) else {"": scores}
+    for (name, table), colour, marker in zip(series.items(), _colours(len(series)), "osD^vP*X" * len(series)):
+        table = np.asarray(table, float).reshape(len(values), -1)
+        ax.plot(values, table.mean(axis=1), marker=marker, color=colour, label=name)
+        ax.fill_between(values, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.2, linewidth=0)
+    if log:
+        ax.set_xscale("log")
+    if isinstance(scores, dict):
+        ax.legend()
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    return ax
+
+
+def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
+    """Scores (len(lambda1), len(lambda2)) as a heat map with the values written in."""
+    ax = _heat(_axes(ax), np.asarray(scores, float), label)
+    ax.set_xticks(range(len(lambda2)), [f"{x:g}" for x in lambda2])
+    ax.set_yticks(range(len(lambda1)), [f"{x:g}" for x in lambda1])
+    _write_in(ax, np.asarray(scores, float), "{:.2f}")
+    ax.set(xlabel="lambda2", ylabel="lambda1")
+    return ax
+
+
+def _write_in(ax, values, form):
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (i, j), value in np.ndenumerate(values):
+        colour = "white" if value < middle else "black"
+        ax.text(j, i, form.format(value), ha="center", va="center", color=colour, fontsize="small")
+
+
+def plot_confusion(y_true, labels, ax=None):
+    """Samples per class and cluster, clusters in the order of the classes that they match best."""
+    counts = contingency_matrix(y_true, labels)
+    matched = linear_sum_assignment(-counts)[1]
+    order = np.concatenate([matched, np.setdiff1d(np.arange(counts.shape[1]), matched)])
+    ax = _heat(_axes(ax), counts[:, order], "samples")
+    if max(counts.shape) <= 25:
+        ax.set_xticks(range(len(order)), np.unique(labels)[order])
+        ax.set_yticks(range(len(counts)), np.unique(y_true))
+    if max(counts.shape) <= 12:
+        _write_in(ax, counts[:, order], "{:.0f}")
+    ax.set(xlabel="cluster", ylabel="class", title=f"ACC {score(y_true, labels)['ACC']:.3f}")
+    return ax
+
+
+def plot_explain(explanation, ax=None):
+    """One sample: a bar per slice, a piece per anchor, as long as its weight, coloured by the cluster it votes for."""
+    ax = _axes(ax, 7, 1.2 + 0.5 * len(explanation.slices))
+    voted = np.unique(explanation.clusters[explanation.weights > 0])
+    colours = dict(zip(voted, _colours(len(voted))))
+    for v, weights in enumerate(explanation.weights):
+        left = 0.0
+        for anchor, weight, c in zip(explanation.anchors[v], weights, explanation.clusters[v]):
+            ax.barh(v, weight, left=left, color=colours.get(c), edgecolor="white")
+            if weight > 0.08:
+                ax.text(left + weight / 2, v, anchor, ha="center", va="center", fontsize="small", color="white")
+            left += weight
+    names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
+    ax.set_yticks(range(len(names)), names)
+    ax.invert_yaxis()
+    handles = [ax.bar(0, 0, color=colour) for colour in colours.values()]
+    ax.legend(handles, [f"cluster {c}" for c in voted], loc="center left", bbox_to_anchor=(1, 0.5))
+    ax.set(xlabel="weight of the anchor (its sample number)", ylabel="slice (share in the decision)", xlim=(0, 1))
+    ax.set_title(f"Why sample {explanation.sample} is in cluster {explanation.label}")
+    return ax
+
+
+def plot_views(result, ax=None):
+    """How far each slice alone, by its anchors' votes, agrees with the consensus of all."""
+    votes = _votes(result._graph, result._slice_memberships())
+    agreement = (votes.argmax(axis=2) == result.labels[:, None]).mean(axis=0)
+    ax = _axes(ax, 5, 1.2 + 0.45 * len(agreement))
+    ax.bar_label(ax.barh(result.slices, agreement, color=_colours(1)), fmt="%.2f", padding=3)
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 1.12), xlabel="share of samples with the consensus' label", title="Agreement of the views")
+    return ax
+
+
+def plot_k(suggestion, ax=None):
+    """The spectrum behind `suggest_k`, the three best candidates marked at the drop after them."""
+    ax = _axes(ax)
+    ax.plot(np.arange(1, len(suggestion.spectrum) + 1), suggestion.spectrum, "o-", color=_colours(1)[0], markersize=4)
+    for k, value, colour in zip(suggestion.candidates[:3], suggestion.scores, _colours(4)[1:]):
+        ax.axvline(k + 0.5, color=colour, linestyle="--", label=f"k = {k} (score {value:.2f})")
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(title="drops")
+    ax.set(xlabel="number of clusters", ylabel="eigenvalue of the graphs", title="How many clusters?")
     return ax
 
 
@@ -1796,7 +2117,7 @@ def plot_gallery(result, images, n_anchors=12, ax=None):
 def _kmeans_baseline(views, k, random_state=0):
     """Labels of k-means on all scaled features together, the comparison of the digits demo."""
     with threadpool_limits(1):
-        data = _arrange(views, canonical=True)
+        data = _arrange(views, None, canonical=True)
         data.scalings = [_fit_scaling(data, v, "auto") for v in range(len(views))]
         found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_
     labels = np.empty_like(found)

@@ -192,13 +192,13 @@ def test_scalings_do_what_they_say():
         "max": lambda x: x / np.abs(x).max(),
         None: lambda x: x,
     }
-    data = agtf._arrange(views, canonical=True)
+    data = agtf._arrange(views, None, canonical=True)
     for name, expected in rows.items():
         for v, slot in enumerate(data.slots):
             scaling = agtf._fit_scaling(data, v, name)
             np.testing.assert_allclose(scaling(views[slot]), expected(views[slot]), atol=1e-12)
             assert scaling.weight**-2 == pytest.approx(expected(views[slot]).var(axis=0).sum())
-            again = agtf._fit_scaling(agtf._arrange([sparse.csr_array(views[slot])], True), 0, name)
+            again = agtf._fit_scaling(agtf._arrange([sparse.csr_array(views[slot])], None, True), 0, name)
             assert again.weight == pytest.approx(scaling.weight)
     kinds = [agtf._fit_scaling(data, v, "auto").unit for v in range(2)]
     assert kinds == [slot == 1 for slot in data.slots]
@@ -363,9 +363,9 @@ BAD_NAN[4, 1], BAD_INF[2, 0] = np.nan, np.inf
     "views, k, options, error, words",
     [
         ([X, X[:-1]], 2, {}, ValueError, r"views\[1\] has 19 rows, views\[0\] has 20"),
-        ([X, BAD_NAN], 2, {}, ValueError, r"views\[1\] contains NaN or infinity, first in row 4, column 1"),
-        ([BAD_INF], 2, {}, ValueError, r"views\[0\] contains NaN or infinity, first in row 2, column 0"),
-        ([sparse.csr_array(BAD_NAN)], 2, {}, ValueError, r"views\[0\] contains NaN or infinity, first in row 4"),
+        ([X, BAD_NAN], 2, {}, ValueError, r"views\[1\] contains NaN or infinity in 1 partly filled row\(s\), first in row 4, column 1"),
+        ([BAD_INF], 2, {}, ValueError, r"views\[0\] contains NaN or infinity .* first in row 2, column 0"),
+        ([sparse.csr_array(BAD_NAN)], 2, {}, ValueError, r"views\[0\] contains NaN or infinity .* first in row 4"),
         ([], 2, {}, ValueError, "views is empty"),
         ([X, X[:, :0]], 2, {}, ValueError, r"views\[1\] has 20 sample\(s\) and 0 feature\(s\)"),
         ([X[:0]], 2, {}, ValueError, r"views\[0\] has 0 sample\(s\)"),
@@ -419,7 +419,7 @@ def test_predict_checks_its_views(fitted):
     with pytest.raises(ValueError, match=r"views\[1\] has 5 features, the model was fitted on 6"):
         result.predict([views[0], views[1][:, :5]])
     with pytest.raises(ValueError, match=r"views\[0\] contains NaN"):
-        result.predict([np.full((1, 4), np.nan), views[1][:1]])
+        result.predict([np.array([[np.nan, 1, 1, 1]]), views[1][:1]])
 
 
 # ---- accuracy, on shuffled rows --------------------------------------------------------------------------------------

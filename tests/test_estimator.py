@@ -26,7 +26,7 @@ def test_scikit_learn_checks(estimator, check):
 
 def test_options_and_defaults_are_those_of_cluster():
     function, estimator = (inspect.signature(f).parameters for f in (agtf.cluster, agtf.AGTF))
-    options = {name: p.default for name, p in function.items() if name not in ("views", "k")}
+    options = {name: p.default for name, p in function.items() if name not in ("views", "k", "mask")}
     assert options == {name: p.default for name, p in estimator.items() if name != "n_clusters"}
     assert list(options) == [name for name in estimator if name != "n_clusters"]
 

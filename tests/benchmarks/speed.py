@@ -298,9 +298,7 @@ def main():
     table([report["a"]], ["n", "copy_s", "iteration_s", "ratio"])
 
     report["b"] = iteration_against_numpy(quick)
-    print(
-        "\nb. one iteration against plain NumPy (m = 1000, V = 3, K = 10); difference: of the factors after 3 iterations"
-    )
+    print("\nb. one iteration against plain NumPy (m = 1000, V = 3, K = 10); difference of the factors after 3 of them")
     table([report["b"]], ["n", "numpy_s", "agtf_s", "speed_up", "difference"])
 
     n = 10_000 if quick else 50_000
