@@ -1,19 +1,25 @@
 """Pictures: drawn without a display, on given axes, with the right things on them."""
 
+import subprocess
+import sys
+
 import matplotlib
 import numpy as np
 import pytest
-from conftest import blobs
+from conftest import JIT_OFF, ROOT, blobs
 
 import agtf
 
 matplotlib.use("Agg")
-plt = pytest.importorskip("matplotlib.pyplot")
+import matplotlib.pyplot as plt  # noqa: E402
+
+CASES = [(1, 2), (2, 3), (5, 4)] + [(2, 100)] * (not JIT_OFF)  # views, clusters
 
 
-@pytest.fixture(scope="module")
-def result():
-    return agtf.cluster(blobs()[0], 3)
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: "{}-views-{}-clusters".format(*case))
+def result(request):
+    V, k = request.param
+    return agtf.cluster(blobs(n=max(60, 5 * k), k=k, widths=range(3, 3 + V))[0], k)
 
 
 @pytest.fixture(autouse=True)
@@ -22,35 +28,104 @@ def close_figures():
     plt.close("all")
 
 
-def test_indicator(result):
-    ax = agtf.plot_indicator(result)
-    image = ax.images[0].get_array()
-    assert image.shape == (60, 3)
-    assert (np.diff(np.argmax(image, axis=1)) >= 0).all()  # ordered by cluster
+def on_given_axes(draw):
+    """The axes that `draw` makes, after it has been seen to draw on given ones and to survive rendering."""
     given = plt.figure().subplots()
-    assert agtf.plot_indicator(result, ax=given) is given
+    assert draw(ax=given) is given
+    own = draw(ax=None)
+    own.figure.canvas.draw()
+    return own
+
+
+def texts(ticks):
+    return [tick.get_text() for tick in ticks]
+
+
+def test_indicator(result):
+    ax = on_given_axes(lambda ax: agtf.plot_indicator(result, ax=ax))
+    image = ax.images[0].get_array()
+    assert image.shape == result.memberships.shape
+    assert (np.diff(np.argmax(image, axis=1)) >= 0).all()  # ordered by cluster
+    assert ax.get_xlabel() == "cluster"
+
+
+def test_anchors(result):
+    ax = on_given_axes(lambda ax: agtf.plot_anchors(result, ax=ax))
+    assert texts(ax.get_xticklabels()) == result.slices
+    assert ax.images[0].get_array().shape[0] == len(result.anchors)
 
 
 def test_gallery(result):
-    images = np.random.default_rng(0).random((60, 4, 5))
-    ax = agtf.plot_gallery(result, images, n_anchors=6)
-    assert ax.images[0].get_array().shape == (3 * 5, 8 * 6)
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["0  (20)", "1  (20)", "2  (20)"]
-    given = plt.figure().subplots()
-    assert agtf.plot_gallery(result, images, ax=given) is given
+    n, k = result.memberships.shape
+    images = np.random.default_rng(0).random((n, 4, 5))
+    ax = on_given_axes(lambda ax: agtf.plot_gallery(result, images, n_anchors=6, ax=ax))
+    assert ax.images[0].get_array().shape == (k * 5, 8 * 6)
+    assert texts(ax.get_yticklabels())[0] == f"0  ({(result.labels == 0).sum()})"
+
+
+def test_convergence(result):
+    accuracy = np.linspace(0.5, 0.9, result.n_iter)
+    ax = on_given_axes(lambda ax: agtf.plot_convergence(result, accuracy, ax=ax))
+    assert len(ax.get_lines()) == 3 and ax.get_yscale() == "log"
+    assert texts(ax.get_legend().get_texts())[-1] == "accuracy"
+    np.testing.assert_array_equal(ax.get_lines()[0].get_xdata(), np.arange(1, result.n_iter + 1))
+
+
+def test_embedding(result):
+    method = "tsne" if result.memberships.shape[1] == 3 else "pca"
+    ax = on_given_axes(lambda ax: agtf.plot_embedding(result.memberships, result.labels, method, ax=ax))
+    assert len(ax.collections) == len(np.unique(result.labels))
+    assert sum(len(c.get_offsets()) for c in ax.collections) == len(result.labels)
+
+
+def test_embeddings_over_iterations(result):
+    row = agtf.plot_embedding([result.memberships] * 3, result.labels)
+    assert len(row) == 3 and len({ax.figure for ax in row}) == 1
+    with pytest.raises(ValueError, match="'tsne'"):
+        agtf.plot_embedding(result.memberships, result.labels, "umap")
+
+
+def test_views_and_explanation(result):
+    ax = on_given_axes(lambda ax: agtf.plot_views(result, ax=ax))
+    assert [bar.get_width() <= 1 for bar in ax.patches] == [True] * len(result.slices)
+    why = result.explain(0)
+    ax = on_given_axes(lambda ax: agtf.plot_explain(why, ax=ax))
+    assert [name.split(" (")[0] for name in texts(ax.get_yticklabels())] == result.slices
+    assert f"cluster {why.label}" in ax.get_title()
+
+
+def test_sweep():
+    scores = {"a": np.random.default_rng(0).random((3, 4)), "b": [0.1, 0.2, 0.3]}
+    ax = on_given_axes(lambda ax: agtf.plot_sweep([1, 10, 100], scores, ax=ax, xlabel="lambda1", log=True))
+    assert texts(ax.get_legend().get_texts()) == ["a", "b"] and ax.get_xscale() == "log"
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), scores["a"].mean(axis=1))
+    assert agtf.plot_sweep([1, 2], [0.1, 0.2]).get_legend() is None
+
+
+def test_grid_and_confusion():
+    grid = np.arange(6.0).reshape(2, 3) / 10
+    ax = on_given_axes(lambda ax: agtf.plot_grid(grid, [1, 10], [0.1, 1, 100], ax=ax))
+    assert texts(ax.get_xticklabels()) == ["0.1", "1", "100"] and len(ax.texts) == 6
+    y = np.array([0, 0, 1, 1, 2, 2])
+    ax = on_given_axes(lambda ax: agtf.plot_confusion(y, (y + 1) % 3, ax=ax))
+    np.testing.assert_array_equal(ax.images[0].get_array(), 2 * np.eye(3))
+    assert texts(ax.get_xticklabels()) == ["1", "2", "0"] and ax.get_title() == "ACC 1.000"
+    assert len(agtf.plot_confusion(np.arange(40) % 30, np.arange(40)).texts) == 0
+
+
+def test_k():
+    suggestion = agtf.suggest_k(blobs()[0], 10)
+    ax = on_given_axes(lambda ax: agtf.plot_k(suggestion, ax=ax))
+    assert texts(ax.get_legend().get_texts())[0].startswith(f"k = {suggestion.candidates[0]} ")
+    assert len(ax.get_lines()[0].get_xdata()) == 11
 
 
 def test_demo_picture(result, tmp_path):
-    images = np.random.default_rng(0).random((60, 4, 5))
+    images = np.random.default_rng(0).random((len(result.labels), 4, 5))
     agtf._demo_picture(result, images, {"a": 0.5, "b": 0.7}, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_importing_the_module_does_not_import_matplotlib():
-    import subprocess
-    import sys
-
-    from conftest import ROOT
-
     code = "import agtf, sys; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -1,0 +1,122 @@
+"""Samples that were not observed in every view."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+from conftest import blobs, data_set, needs_jit
+
+import agtf
+
+
+def with_holes(n, V, rate, seed=0):
+    """A mask with about `rate` of the (sample, view) pairs missing, each sample keeping at least one view."""
+    rng = np.random.default_rng(seed)
+    mask = rng.random((n, V)) >= rate
+    mask[np.arange(n), rng.integers(0, V, n)] = True
+    return mask
+
+
+def holes_as_nan(views, mask):
+    return [np.where(mask[:, [v]], view, np.nan) for v, view in enumerate(views)]
+
+
+@pytest.fixture
+def problem():
+    views, y = blobs(n=120, k=3, widths=(4, 5, 6))
+    return views, y, with_holes(120, 3, 0.3)
+
+
+def test_nan_rows_and_mask_mean_the_same(problem):
+    views, y, mask = problem
+    result = agtf.cluster(holes_as_nan(views, mask), 3)
+    np.testing.assert_array_equal(agtf.cluster(views, 3, mask=mask).labels, result.labels)
+    assert agtf.score(y, result.labels)["ACC"] > 0.95
+    assert mask[result.anchors].all()
+    np.testing.assert_array_equal(agtf.AGTF(3).fit(views, mask=mask).labels_, result.labels)
+    half = [view if v else np.where(mask[:, [v]], view, np.nan) for v, view in enumerate(views)]
+    rest = mask.copy()
+    rest[:, 0] = True
+    np.testing.assert_array_equal(agtf.cluster(half, 3, mask=rest).labels, result.labels)
+
+
+def test_values_behind_the_mask_are_never_looked_at(problem):
+    views, _, mask = problem
+    junk = [np.where(mask[:, [v]], view, 1e6) for v, view in enumerate(views)]
+    junk[0][~mask[:, 0], 0] = np.inf
+    np.testing.assert_array_equal(agtf.cluster(junk, 3, mask=mask).labels, agtf.cluster(views, 3, mask=mask).labels)
+
+
+def test_order_still_does_not_matter(problem):
+    views, _, mask = problem
+    labels = agtf.cluster(views, 3, mask=mask).labels
+    order = np.random.default_rng(1).permutation(120)
+    moved = agtf.cluster([views[v][order] for v in (2, 0, 1)], 3, mask=mask[order][:, [2, 0, 1]])
+    np.testing.assert_array_equal(moved.labels, labels[order])
+
+
+def test_a_missing_view_borrows_the_anchors_of_the_others(problem):
+    views, _, mask = problem
+    graph = agtf.cluster(views, 3, mask=mask)._graph
+    for i, v in np.argwhere(~mask)[:20]:
+        np.testing.assert_array_equal(graph.index[i, v], graph.index[i, 3])
+        np.testing.assert_array_equal(graph.weight[i, v], graph.weight[i, 3])
+    without = agtf.cluster(views, 3, mask=mask, joint=False)
+    assert without._graph.index.shape[1] == 3
+
+
+def test_predict_with_missing_views(problem):
+    views, y, mask = problem
+    result = agtf.cluster(views, 3)
+    assert agtf.score(y, result.predict(holes_as_nan(views, mask)))["ACC"] > 0.95
+    np.testing.assert_array_equal(result.predict(views, mask), result.predict(holes_as_nan(views, mask)))
+    model = agtf.AGTF(3).fit(views)
+    np.testing.assert_array_equal(model.predict(views, mask), result.predict(views, mask))
+
+
+def test_sparse_views_can_be_missing_by_mask():
+    views, y = blobs(n=100, widths=(30, 40), spread=0.3)
+    views = [sparse.csr_array(np.where(view > 1.5, view, 0.0)) for view in views]
+    mask = with_holes(100, 2, 0.2)
+    assert agtf.score(y, agtf.cluster(views, 3, mask=mask).labels)["ACC"] > 0.9
+
+
+@pytest.mark.parametrize("anchors", ["medoid", "random", "vda"])
+def test_all_rules_choose_complete_samples(problem, anchors):
+    views, _, mask = problem
+    result = agtf.cluster(views, 3, mask=mask, anchors=anchors, n_anchors=12)
+    assert mask[result.anchors].all()
+
+
+def test_what_cannot_be_done_is_said(problem):
+    views, _, mask = problem
+    none = mask.copy()
+    none[7] = False
+    with pytest.raises(ValueError, match=r"1 sample\(s\) were seen in no view, first sample 7"):
+        agtf.cluster(views, 3, mask=none)
+    with pytest.raises(ValueError, match=r"boolean array of shape \(120, 3\)"):
+        agtf.cluster(views, 3, mask=mask[:, :2])
+    never_together = np.zeros((120, 3), bool)
+    never_together[np.arange(120), np.arange(120) % 3] = True
+    with pytest.raises(ValueError, match="seen in all views: 0 of 120 samples are, 6 are needed"):
+        agtf.cluster(views, 3, mask=never_together)
+    with pytest.raises(ValueError, match="seen in all views: .* 100 are needed"):
+        agtf.cluster(views, 3, mask=mask, n_anchors=100)
+    with pytest.raises(ValueError, match="anchors must be samples that were seen in all views"):
+        agtf.cluster(views, 3, mask=mask, anchors=np.arange(120))
+    broken = [view.copy() for view in views]
+    broken[1][[3, 9], 2] = np.nan
+    with pytest.raises(ValueError, match=r"views\[1\] contains NaN or infinity in 2 partly .* in row 3"):
+        agtf.cluster(broken, 3)
+
+
+@needs_jit
+def test_handwritten_digits_survive_thirty_percent_missing():
+    views, y = data_set("HW1256")
+    complete, holed = [], []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        shuffled = [view[order] for view in views]
+        mask = with_holes(len(y), 4, 0.3, seed)
+        complete.append(agtf.score(y[order], agtf.cluster(shuffled, 10, random_state=seed).labels)["ACC"])
+        holed.append(agtf.score(y[order], agtf.cluster(shuffled, 10, mask=mask, random_state=seed).labels)["ACC"])
+    assert np.mean(holed) >= np.mean(complete) - 0.05

@@ -1,0 +1,31 @@
+"""Choosing the number of clusters."""
+
+import numpy as np
+import pytest
+from conftest import blobs, data_set, needs_jit
+
+import agtf
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 8])
+def test_clear_clusters_are_counted(k):
+    views, _ = blobs(n=40 * k, k=k, widths=(5, 6), spread=0.3, seed=k)
+    suggestion = agtf.suggest_k(views, 12)
+    assert suggestion.candidates[0] == k
+    assert sorted(suggestion.candidates) == list(range(2, 13))
+    assert (np.diff(suggestion.scores) <= 0).all()
+    assert suggestion.spectrum[0] == pytest.approx(1) and (np.diff(suggestion.spectrum) <= 1e-12).all()
+
+
+@needs_jit
+@pytest.mark.parametrize("name, k", [("BBCSport", 5), ("Mnist4", 4)])
+def test_real_clusters(name, k):
+    views, _ = data_set(name)
+    assert k in agtf.suggest_k(views, 15).candidates[:2]
+
+
+def test_k_max_is_checked():
+    views, _ = blobs()
+    for k_max in (1, 60, 2.5):
+        with pytest.raises(ValueError, match="k_max must be an int between 2 and"):
+            agtf.suggest_k(views, k_max)
