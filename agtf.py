@@ -659,25 +659,28 @@ def _count_draws(n_draws, anchors, n_anchors, n):
     return int(n_draws)
 
 
-def _choose_anchors(data, anchors, m, rng):
-    """Positions of the m anchors, the same samples in every view, ascending."""
+def _choose_anchors(data, anchors, m, draws, rng):
+    """Positions of the anchors, the same samples in every view, m for each draw, ascending within it."""
     if anchors == "vda":
         return _vda(data, m)
     pool = data.distinct
     if m > len(pool):  # more anchors than different rows were asked for
         pool = np.arange(data.n) if data.seen is None else np.flatnonzero(data.seen.all(axis=1))
     if anchors == "random":
-        return np.sort(rng.choice(pool, m, replace=False))
+        return np.concatenate([np.sort(rng.choice(pool, m, replace=False)) for _ in range(draws)])
     if len(pool) > max(_SAMPLE_ROWS, 2 * m):
         pool = np.sort(rng.choice(pool, max(_SAMPLE_ROWS, 2 * m), replace=False))
     if m == len(pool):
-        return pool
+        return np.tile(pool, draws)
     X = _compressed(data.joint(pool), rng)
-    kmeans = KMeans(m, n_init=1, max_iter=20, random_state=rng.randint(2**31 - 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # rough centres are good enough to choose samples by
-        centres = kmeans.fit(X).cluster_centers_
-    return np.sort(pool[_distinct_nearest(euclidean_distances(centres, X, squared=True))])
+
+    def draw(seed):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # rough centres are good enough to choose samples by
+            centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
+        return np.sort(pool[_distinct_nearest(euclidean_distances(centres, X, squared=True))])
+
+    return np.concatenate([draw(seed) for seed in rng.randint(2**31 - 1, size=draws)])
 
 
 def _compressed(X, rng, components=100):
@@ -805,9 +808,25 @@ def _anchor_graph(read, scalings, anchors, draws, n, k, joint, seen=None):
 _KMEANS_ROWS = 20_000  # rows that the restarts of k-means see; the winner is then refined on all rows
 
 
-def _spectral_labels(graph, k, joint, rng):
-    """k-means on the spectral embeddings, for every draw, of the views' graphs together and of the joint graph."""
+def _spectral_labels(graph, k, joint, rng, seen=None):
+    """k-means on the spectral embeddings, for every draw, of the views' graphs together and of the joint graph.
+
+    Where views are missing, the samples seen in most views, at least 20 a cluster, are clustered first, and their
+    anchors vote for the others: half-seen samples blur the spectrum (HandWritten4, 30 % missing: 0.87 against 0.93).
+    """
     V = graph.index.shape[1] - joint
+    if seen is not None:
+        views_seen = seen.sum(axis=1)
+        least = next(c for c in range(V, 0, -1) if c == 1 or (views_seen >= c).sum() >= 20 * k)
+        first, rest = np.flatnonzero(views_seen >= least), np.flatnonzero(views_seen < least)
+        labels = np.empty(len(seen), np.intp)
+        labels[first] = _spectral_labels(graph.rows(first), k, joint, rng)
+        memberships = np.zeros((V + joint, graph.m, k))
+        for v in range(V + joint):
+            np.add.at(memberships[v], (graph.index[first, v], labels[first, None]), graph.weight[first, v])
+        memberships /= np.maximum(memberships.sum(axis=2, keepdims=True), 1e-300)
+        labels[rest] = _votes(graph.rows(rest), memberships).sum(axis=1).argmax(axis=1)
+        return labels
     embeddings = []
     for d in range(graph.draws):
         scaled = graph.draw(d).normalised(k)
@@ -1431,7 +1450,7 @@ def _cluster(views, k, mask, options, fewest):
 
         progress("finding a start")
         norm = _Norm(float(o.p), o.axis, o.fft_norm, (graph.index.shape[1], k))
-        H, Q, J, F = _start(graph, S, o.init, data.rows, k, o.joint, norm.shape, rng)
+        H, Q, J, F = _start(graph, S, o.init, data, k, o.joint, norm.shape, rng)
         if _is(o.penalty, "auto"):
             o.penalty = 0.5 * graph.m / k
         if _is(o.lambda1, "auto"):
@@ -1477,7 +1496,7 @@ def _prepare(views, k, mask, o, rng, progress):
     o.n_draws = _count_draws(o.n_draws, o.anchors, o.n_anchors, data.n)
     if isinstance(o.anchors, str):
         o.n_anchors = _count_anchors(o.n_anchors, data, k)
-        at = np.concatenate([_choose_anchors(data, o.anchors, o.n_anchors, rng) for _ in range(o.n_draws)])
+        at = _choose_anchors(data, o.anchors, o.n_anchors, o.n_draws, rng)
     else:
         at = np.argsort(data.rows)[_check_anchors(o.anchors, data.n)]
         o.n_anchors = len(at)
@@ -1495,18 +1514,18 @@ def _prepare(views, k, mask, o, rng, progress):
     return data, at, anchor_rows, graph
 
 
-def _start(graph, S, init, rows, k, joint, shape, rng):
+def _start(graph, S, init, data, k, joint, shape, rng):
     """The first H, Q, J (n, V*k) and F (m, V*k)."""
-    n, V = len(rows), shape[0]
+    n, V = data.n, shape[0]
     H = np.zeros((n, V * k))
     if _is(init, "identity"):
         # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
         H[np.arange(k), np.arange(k)] = 1.0
         return H, np.zeros_like(H), np.zeros_like(H), np.zeros((S.m, V * k))
     if isinstance(init, str):
-        labels = _spectral_labels(graph, k, joint, rng)
+        labels = _spectral_labels(graph, k, joint, rng, data.seen)
     else:
-        labels = _check_labels(init, n, k)[rows]
+        labels = _check_labels(init, n, k)[data.rows]
     H[np.arange(n), labels] = 1.0 / np.sqrt(np.bincount(labels, minlength=k))[labels]
     F = sum(_map_rows(lambda lo, hi: _scatter(S.index, S.weight, H, S.m, lo, hi), n))
     _project_simplex(F.reshape(-1, k))
