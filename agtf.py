@@ -497,6 +497,7 @@ class _Data:
     rows: np.ndarray
     slots: np.ndarray
     distinct: np.ndarray  # one position for every different row that was seen in all views
+    different: int  # how many different rows there are
     seen: np.ndarray | None  # (n, V): whether a row was observed in a view; None if all were
     scalings: list = field(default_factory=list)
 
@@ -565,9 +566,9 @@ def _arrange(views, mask, canonical):
         keys = _mix(keys + prints[slot])
     rows = np.argsort(keys, kind="stable") if canonical else np.arange(n)
     seen = seen[rows][:, slots]
-    distinct = np.sort(np.unique(keys[rows], return_index=True)[1])
-    distinct = distinct[seen[distinct].all(axis=1)]
-    return _Data([views[slot] for slot in slots], rows, slots, distinct, None if seen.all() else seen)
+    first = np.sort(np.unique(keys[rows], return_index=True)[1])
+    distinct = first[seen[first].all(axis=1)]
+    return _Data([views[slot] for slot in slots], rows, slots, distinct, len(first), None if seen.all() else seen)
 
 
 def _fit_scaling(data, v, scale):
@@ -589,6 +590,9 @@ def _fit_scaling(data, v, scale):
         mostly_zero = is_sparse or (low.min() >= 0 and sum(filled) < 0.5 * n * d)
         scale = "unit" if mostly_zero else "zscore"
     top = max(-low.min(), high.max())
+    if top > (1e150 if scale is None else 1e305):
+        hint = 'use scale="auto"' if scale is None and top <= 1e305 else "rescale it"
+        raise ValueError(f"views[{data.slots[v]}] has values as large as {top:.1e}, too large to square: {hint}")
     # Statistics of (x - low) / (high - low) can neither overflow nor cancel, whatever the units of x.
     width = high - low if scale == "zscore" else np.full(d, top if scale in ("unit", "max") and top > 0 else 1.0)
     varies = width > np.finfo(float).tiny
@@ -1096,15 +1100,15 @@ def _algorithm1(S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max
 
 
 def _automatic_lambda(X, penalty, norm, share):
-    """The lambda whose first GST threshold is `share` times the median leading singular value of X's slices."""
+    """The lambda whose first shrinkage takes about `share` of the median leading singular value of X's slices."""
     if norm.axis == "sample":
         slices = _to_slices(X.reshape(-1, *norm.shape).transpose(0, 2, 1), "sample", norm.fft_norm)
         leading = np.median(np.linalg.svd(slices, compute_uv=False)[:, 0])
     else:
         square = np.linalg.eigvalsh(_slice_grams(_gram(X), norm.shape, norm.axis))[:, -1]
         leading = np.median(np.sqrt(np.maximum(square, 0.0))) * norm.factor()
-    # The threshold grows as tau^(1/(2-p)).
-    return penalty * (share * leading / _gst_threshold(1.0, norm.p)) ** (2.0 - norm.p)
+    # Shrinkage takes tau p s^(p-1) off a singular value s.
+    return penalty * share * leading ** (2.0 - norm.p) / norm.p
 
 
 # ======================================================================================================================
@@ -1396,7 +1400,8 @@ def cluster(
     axis, p, fft_norm
         The tensor Schatten p-norm, see `schatten_norm`. axis="sample" depends on the order of the rows.
     lambda1, lambda2 : float or "auto"
-        Weights of the norms of H and G. "auto" relates the first shrinkage to their singular values.
+        Weights of the norms of H and G. With "auto" the first shrinkage takes about half (a tenth) of a typical leading
+        singular value of H (of G); much larger values make G collapse.
     penalty, growth : float or "auto", float
         First value of the penalties mu, rho and sigma and their growth per iteration. "auto" is m / (2 k).
     tol, max_iter : float, int
@@ -1454,9 +1459,9 @@ def _cluster(views, k, mask, options, fewest):
         if _is(o.penalty, "auto"):
             o.penalty = 0.5 * graph.m / k
         if _is(o.lambda1, "auto"):
-            o.lambda1 = _automatic_lambda(H, o.penalty, norm, 1.5)
+            o.lambda1 = _automatic_lambda(H, o.penalty, norm, 0.5)
         if _is(o.lambda2, "auto"):
-            o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.5)
+            o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.1)
 
         def watch(iteration, H, Q, J, G, F, history):
             progress("iterating", f"{iteration}, residual {max(history[r][-1] for r in HISTORY[:3]):.1e}")
@@ -1465,8 +1470,9 @@ def _cluster(views, k, mask, options, fewest):
             tensors = (X.reshape(-1, *norm.shape) for X in (H, Q, J, G, F))
             return o.callback(State(iteration, *tensors, history, data.rows))
 
+        iterations = o.max_iter if data.different >= k else 0  # H^T*H = I needs a sample for every cluster
         G, history, stopped_by = _algorithm1(
-            S, H, Q, J, F, norm, o.lambda1, o.lambda2, o.penalty, o.growth, o.tol, o.max_iter, watch
+            S, H, Q, J, F, norm, o.lambda1, o.lambda2, o.penalty, o.growth, o.tol, iterations, watch
         )
         result = _read_off(data, graph, anchor_rows, at, H, Q, G, norm.shape, o.joint)
     progress("done", last=True)
@@ -1474,14 +1480,30 @@ def _cluster(views, k, mask, options, fewest):
     result.history = {name: np.array(values) for name, values in history.items()}
     result.n_iter, result.stopped_by = len(history["fit"]), stopped_by
     result.options = {name: value for name, value in vars(o).items() if name not in ("callback", "verbose")}
-    if stopped_by == "max_iter" and o.max_iter > 0:
-        residuals = ", ".join(f"{name} {history[name][-1]:.1e}" for name in HISTORY[:3])
-        warnings.warn(
-            f"no convergence in max_iter={o.max_iter} iterations, the residuals are {residuals}: raise max_iter or tol",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+    for message, kind in _doubts(result, k, data.different):
+        warnings.warn(message, kind, stacklevel=3)
     return result
+
+
+def _doubts(result, k, different):
+    """What the user should be warned of."""
+    empty = k - len(np.unique(result.labels))
+    if empty:
+        yield f"{empty} of {k} clusters are empty; the data have {different} different sample(s)", UserWarning
+    if not result.n_iter:
+        return
+    if result.stopped_by == "max_iter":
+        residuals = ", ".join(f"{name} {result.history[name][-1]:.1e}" for name in HISTORY[:3])
+        text = f"no convergence in max_iter={result.n_iter} iterations, residuals {residuals}: raise max_iter or tol"
+        yield text, ConvergenceWarning
+    agreement = (result.anchor_labels == result.labels[result.anchors]).mean()
+    if agreement < 0.5:
+        blamed = "lambda2" if result.anchor_memberships.max(axis=2).mean() < 1.5 / k else "lambda1"
+        yield (
+            f"the factors have come apart: {agreement:.0%} of the anchors are in the cluster that they vote for; "
+            f"{blamed}={result.options[blamed]:.3g} is probably too large",
+            UserWarning,
+        )
 
 
 def _prepare(views, k, mask, o, rng, progress):
@@ -1906,8 +1928,32 @@ def _read_mat(path):
     try:
         contents = loadmat(path)
     except NotImplementedError:
-        raise ValueError("it is a MATLAB v7.3 file, save it again with -v7") from None
-    return {name: value for name, value in contents.items() if not name.startswith("__") and np.ndim(value) == 2}
+        contents = _read_hdf5(path)
+    return {name: value for name, value in contents.items() if not name.startswith("__") and len(value.shape) == 2}
+
+
+def _read_hdf5(path):
+    """MATLAB v7.3: HDF5 with axes in reverse order, cells as references, sparse matrices as groups."""
+    try:
+        import h5py
+    except ImportError:
+        raise ValueError("it is a MATLAB v7.3 file: install h5py, or save it again with -v7") from None
+
+    def value(node):
+        if isinstance(node, h5py.Group):
+            parts = (node["data"][()], node["ir"][()], node["jc"][()])
+            return sparse.csc_array(parts, (int(node.attrs["MATLAB_sparse"]), len(parts[2]) - 1))
+        array = node[()].T
+        if node.dtype != h5py.ref_dtype:
+            return array
+        cell = np.empty(array.shape, object)
+        for at, reference in np.ndenumerate(array):
+            cell[at] = value(node.file[reference])
+        return cell
+
+    with h5py.File(path, "r") as file:
+        found = [name for name in file if not name.startswith("#")]
+        return {name: value(file[name]) for name in found if "data" in file[name] or isinstance(file[name], h5py.Dataset)}
 
 
 def _read_npz(path):
@@ -1927,8 +1973,9 @@ def _read_csv(path):
     )
     at = next((c for c, name in enumerate(names) if has_header and name in _LABEL_NAMES), None)
     labels = None if at is None else cells[:, at]
+    cells = np.delete(cells, [] if at is None else [at], axis=1)
     try:
-        return np.delete(cells, [] if at is None else [at], axis=1).astype(float), labels
+        return np.where(np.char.strip(cells) == "", "nan", cells).astype(float), labels
     except ValueError as error:
         raise ValueError(f"{path} is not a table of numbers: {error}") from None
 

@@ -455,7 +455,7 @@ def test_msrc_is_as_good_shuffled_as_sorted():
 
 
 @needs_jit
-@pytest.mark.filterwarnings("ignore:axis:UserWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_paper_protocol_depends_on_the_order_of_the_rows():
     """MSRC is sorted by class. The same protocol on the same samples, shuffled, is far worse: it used the order."""
     views, y = data_set("MSRC")

@@ -124,3 +124,38 @@ def test_files_that_cannot_be_read(tmp_path):
         agtf.load_views(tmp_path / "text.csv")
     with pytest.raises(ValueError, match="one .mat file"):
         agtf.load_views(tmp_path / "data.xls")
+
+
+def test_csv_files_with_holes(tmp_path):
+    (tmp_path / "holes.csv").write_text("a,b,class\n1,2,x\n,,y\n3,,x\n")
+    views, y = agtf.load_views(tmp_path / "holes.csv")
+    np.testing.assert_array_equal(views[0], [[1, 2], [np.nan, np.nan], [3, np.nan]])
+    assert y.tolist() == ["x", "y", "x"]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matlab_files_of_version_7_3(tmp_path, transposed):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "new.mat"
+    tables = [A, sparse.csc_array(B)] if not transposed else [A.T, sparse.csc_array(B.T)]
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["#refs#/a"] = tables[0].T
+        group = file.create_group("#refs#/b")
+        group.attrs["MATLAB_sparse"] = tables[1].shape[0]
+        group["data"], group["ir"], group["jc"] = tables[1].data, tables[1].indices, tables[1].indptr
+        refs = file.create_dataset("X", (2, 1), dtype=h5py.ref_dtype)
+        refs[0, 0], refs[1, 0] = file["#refs#/a"].ref, group.ref
+        file["gt"] = Y[None].astype(float)
+    with open(path, "r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM")
+    views, y = agtf.load_views(path)
+    np.testing.assert_array_equal(views[0], A)
+    np.testing.assert_array_equal(views[1].toarray(), B)
+    np.testing.assert_array_equal(y, Y)
+
+
+def test_matlab_files_of_version_7_3_without_h5py(tmp_path, monkeypatch):
+    (tmp_path / "new.mat").write_bytes(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(400))
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    with pytest.raises(ValueError, match="install h5py"):
+        agtf.load_views(tmp_path / "new.mat")

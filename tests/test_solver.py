@@ -148,12 +148,13 @@ def test_gram_of_slices_and_matrix_from_the_right_undo_each_other():
 
 @pytest.mark.parametrize("axis", agtf.AXES)
 @pytest.mark.parametrize("fft_norm", ["ortho", "backward"])
-def test_automatic_lambda_places_the_first_threshold(axis, fft_norm):
+def test_automatic_lambda_sets_the_first_shrinkage(axis, fft_norm):
     X = np.random.default_rng(0).normal(size=(20, 12))
-    norm = agtf._Norm(0.5, axis, fft_norm, (4, 3))
-    leading = [np.linalg.svd(M, compute_uv=False)[0] for M in naive.slices(tensor(X, 4), axis, fft_norm)]
-    weight = agtf._automatic_lambda(X, 2.0, norm, 1.5)
-    assert agtf._gst_threshold(weight / 2.0, 0.5) == pytest.approx(1.5 * np.median(leading))
+    leading = np.median([np.linalg.svd(M, compute_uv=False)[0] for M in naive.slices(tensor(X, 4), axis, fft_norm)])
+    for p in (0.5, 1.0):
+        tau = agtf._automatic_lambda(X, 2.0, agtf._Norm(p, axis, fft_norm, (4, 3)), 0.1) / 2.0
+        assert tau * p * leading ** (p - 1) == pytest.approx(0.1 * leading)
+        assert naive.gst(leading, tau, p) == pytest.approx(0.9 * leading, rel=0.02)
 
 
 def test_row_blocks_do_not_change_the_sums():
