@@ -1952,8 +1952,8 @@ def _read_hdf5(path):
         return cell
 
     with h5py.File(path, "r") as file:
-        found = [name for name in file if not name.startswith("#")]
-        return {name: value(file[name]) for name in found if "data" in file[name] or isinstance(file[name], h5py.Dataset)}
+        nodes = {name: node for name, node in file.items() if not name.startswith("#")}
+        return {name: value(node) for name, node in nodes.items() if isinstance(node, h5py.Dataset) or "data" in node}
 
 
 def _read_npz(path):
