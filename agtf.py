@@ -28,6 +28,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 
 import numba
@@ -55,7 +56,6 @@ schatten_prox score suggest_k tprod ttranspose""".split()
 # ======================================================================================================================
 # 1 kernels: the loops that NumPy does not have. Each works on rows lo..hi without the interpreter's lock, and has a
 #   plain twin in tests/naive.py.
-# ======================================================================================================================
 
 
 def _jit(function):
@@ -136,8 +136,6 @@ def _gst(s, tau, p):
 @_jit
 def _gst_threshold(tau, p):
     """The largest s that the generalised soft threshold sends to 0."""
-    if tau == 0.0:
-        return 0.0
     base = 2.0 * tau * (1.0 - p)
     if base == 0.0:
         return tau
@@ -164,8 +162,7 @@ def _form_B2(index, weight, G, Q, Y1, J, Y2, mu, rho, lo, hi):
                     row[c + shift] += w * g[c]
                 for c in range(shift):
                     row[c] += w * g[c + L - shift]
-        for c in range(L):
-            J[i, c] = row[c]
+        J[i] = row
 
 
 @_jit
@@ -211,7 +208,7 @@ def _map_rows(function, n, rows=4096):
     """
     blocks = [(lo, min(lo + rows, n)) for lo in range(0, n, rows)]
     threads = min(len(blocks), numba.config.NUMBA_NUM_THREADS)
-    if threads == 1:
+    if threads <= 1:
         return [function(lo, hi) for lo, hi in blocks]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(lambda block: function(*block), blocks))
@@ -219,25 +216,16 @@ def _map_rows(function, n, rows=4096):
 
 # ======================================================================================================================
 # 2 tensors: the t-product and the tensor Schatten p-norm, for tensors of the paper's shape (n1, n2, n3).
-# ======================================================================================================================
 
 AXES = ("cluster", "lateral", "sample", "view")
+_DFT_ALONG = {"sample": 0, "cluster": 1, "view": 2}
 
 
 def tprod(A, B):
     """t-product A * B (Definition 1): slice-wise matrix products after a DFT along the third axis.
 
-    Parameters
-    ----------
-    A : (n1, m, n3) array
-    B : (m, n2, n3) array
+    A is (n1, m, n3), B is (m, n2, n3), the product (n1, n2, n3).
 
-    Returns
-    -------
-    (n1, n2, n3) array
-
-    Examples
-    --------
     >>> import numpy as np, agtf
     >>> A, B = np.ones((2, 3, 4)), np.ones((3, 5, 4))
     >>> agtf.tprod(A, B).shape
@@ -251,18 +239,8 @@ def tprod(A, B):
 
 
 def ttranspose(A):
-    """Tensor transpose: every frontal slice transposed, slices 1, ..., n3 - 1 in reverse order.
+    """Tensor transpose of A (n1, n2, n3): every frontal slice transposed, slices 1, ..., n3 - 1 in reverse order.
 
-    Parameters
-    ----------
-    A : (n1, n2, n3) array
-
-    Returns
-    -------
-    (n2, n1, n3) array
-
-    Examples
-    --------
     >>> import numpy as np, agtf
     >>> A = np.arange(12.0).reshape(2, 2, 3)
     >>> bool((agtf.ttranspose(agtf.ttranspose(A)) == A).all())
@@ -274,66 +252,45 @@ def ttranspose(A):
 
 def _to_slices(X, axis, fft_norm):
     """The stack of matrices whose singular values the norm of X (n, K, V) sums."""
+    X = np.asarray(X, float)
+    if X.ndim != 3:
+        raise ValueError(f"a tensor has 3 axes (samples, clusters, views), got shape {X.shape}")
     if axis == "lateral":
         return X.transpose(1, 0, 2)
-    along = {"sample": 0, "cluster": 1, "view": 2}[axis]
-    return np.moveaxis(np.fft.fft(X, axis=along, norm=fft_norm), along, 0)
+    return np.moveaxis(np.fft.fft(X, axis=_DFT_ALONG[axis], norm=fft_norm), _DFT_ALONG[axis], 0)
 
 
 def _from_slices(slices, axis, fft_norm):
     if axis == "lateral":
         return slices.transpose(1, 0, 2)
-    along = {"sample": 0, "cluster": 1, "view": 2}[axis]
-    return np.fft.ifft(np.moveaxis(slices, 0, along), axis=along, norm=fft_norm).real
+    return np.fft.ifft(np.moveaxis(slices, 0, _DFT_ALONG[axis]), axis=_DFT_ALONG[axis], norm=fft_norm).real
 
 
 def schatten_norm(X, p, axis="cluster", fft_norm="ortho"):
     """Tensor Schatten p-norm (Definition 2): the p-norm of the singular values of all transformed slices.
 
-    Parameters
-    ----------
-    X : (n, K, V) array
-        Samples (or anchors) x clusters x views.
-    p : float in (0, 1]
-    axis : {"cluster", "lateral", "sample", "view"}
-        Where the DFT runs. "cluster" (Definition 2): along the clusters, slices n x V. "lateral" (the Remark):
-        nowhere, slices n x V. "sample": along the samples, slices K x V; this one depends on the order of the rows.
-        "view": along the views, slices n x K.
-    fft_norm : {"ortho", "backward"}
-        "backward" leaves the DFT without a factor, as the code behind the published figures does.
+    X is (n, K, V), samples (or anchors) x clusters x views, and 0 < p <= 1. `axis` says where the DFT runs. "cluster"
+    (Definition 2): along the clusters, slices n x V. "lateral" (the Remark): nowhere, slices n x V. "sample": along the
+    samples, slices K x V; this one depends on the order of the rows. "view": along the views, slices n x K.
+    fft_norm="backward" leaves the DFT without a factor, as the code behind the published figures does.
 
-    Returns
-    -------
-    float
-
-    Examples
-    --------
     >>> import numpy as np, agtf
     >>> X = np.zeros((4, 2, 3))
     >>> X[0, 0] = [3, 0, 4]
     >>> round(agtf.schatten_norm(X, 1.0, axis="lateral"), 6)
     5.0
     """
-    s = np.linalg.svd(_to_slices(_tensor(X, p, axis, fft_norm), axis, fft_norm), compute_uv=False)
+    _check_norm_options(p, axis, fft_norm)
+    s = np.linalg.svd(_to_slices(X, axis, fft_norm), compute_uv=False)
     return float((s**p).sum() ** (1 / p))
 
 
 def schatten_prox(Z, tau, p, axis="cluster", fft_norm="ortho"):
     """argmin_X ||X - Z||_F^2 / 2 + tau ||X||_Sp^p (Lemma 1): the singular values of all slices shrunk by GST.
 
-    Parameters
-    ----------
-    Z : (n, K, V) array
-    tau : float >= 0
-    p, axis, fft_norm
-        As in `schatten_norm`. With "backward" the shrinkage acts on the unnormalised DFT's singular values.
+    Z and the result are (n, K, V), tau is at least 0; p, axis and fft_norm are as in `schatten_norm`. With "backward"
+    the shrinkage acts on the unnormalised DFT's singular values.
 
-    Returns
-    -------
-    (n, K, V) array
-
-    Examples
-    --------
     >>> import numpy as np, agtf
     >>> Z = np.zeros((4, 2, 3))
     >>> Z[0, 0] = [3, 0, 4]
@@ -342,17 +299,10 @@ def schatten_prox(Z, tau, p, axis="cluster", fft_norm="ortho"):
     """
     if not tau >= 0:
         raise ValueError(f"tau must be >= 0, got {tau!r}")
-    U, s, Vh = np.linalg.svd(_to_slices(_tensor(Z, p, axis, fft_norm), axis, fft_norm), full_matrices=False)
+    _check_norm_options(p, axis, fft_norm)
+    U, s, Vh = np.linalg.svd(_to_slices(Z, axis, fft_norm), full_matrices=False)
     shrunk = _gst(s.ravel(), float(tau), float(p)).reshape(s.shape)
     return np.ascontiguousarray(_from_slices((U * shrunk[:, None, :]) @ Vh, axis, fft_norm))
-
-
-def _tensor(X, p, axis, fft_norm):
-    X = np.asarray(X, float)
-    if X.ndim != 3:
-        raise ValueError(f"a tensor has 3 axes (samples, clusters, views), got shape {X.shape}")
-    _check_norm_options(p, axis, fft_norm)
-    return X
 
 
 def _check_norm_options(p, axis, fft_norm):
@@ -367,9 +317,17 @@ def _check_choice(name, value, choices):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
+def _whole(name, value, low, high, limits, kind="an int"):
+    """`value` as an int between low and high, which `limits` says in words."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {kind}, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must {limits}, got {value}")
+    return int(value)
+
+
 # ======================================================================================================================
 # 3 views: checked, put in an order that depends on their contents alone, scaled row block by row block.
-# ======================================================================================================================
 
 SCALES = ("auto", "zscore", "unit", "max", None)
 
@@ -387,10 +345,8 @@ def _as_views(views):
     views = [_as_table(view, f"views[{v}]") for v, view in enumerate(views)]
     for v, view in enumerate(views):
         if view.shape[0] != views[0].shape[0]:
-            raise ValueError(
-                f"views[{v}] has {view.shape[0]} rows, views[0] has {views[0].shape[0]}: "
-                "every view must describe the same samples, one per row"
-            )
+            rows = f"views[{v}] has {view.shape[0]} rows, views[0] has {views[0].shape[0]}"
+            raise ValueError(f"{rows}: every view must describe the same samples, one per row")
     return views
 
 
@@ -410,17 +366,16 @@ def _as_table(view, name):
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} is not numeric (dtype {view.dtype}): encode text and categories first") from error
     if view.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {view.shape}; expected 2D array, (samples, features). Reshape your data with "
-            "array.reshape(-1, 1) if it is one feature"
-        )
-    if view.shape[0] == 0 or view.shape[1] == 0:
+        hint = "Reshape your data with array.reshape(-1, 1) if it is one feature"
+        raise ValueError(f"{name} has shape {view.shape}; expected 2D array, (samples, features). {hint}")
+    if 0 in view.shape:
         raise ValueError(f"{name} has {view.shape[0]} sample(s) and {view.shape[1]} feature(s): drop it")
     return view
 
 
-def _rows_seen(block, name, first_row, wanted):
+def _rows_seen(view, name, wanted, lo, hi):
     """Which of the wanted rows were observed: not those of nothing but NaN. Other NaN, or infinity, is an error."""
+    block, wanted = view[lo:hi], wanted[lo:hi]
     values = block.data if sparse.issparse(block) else block
     if values.dtype.kind != "f" or np.isfinite(values).all():
         return wanted
@@ -432,10 +387,9 @@ def _rows_seen(block, name, first_row, wanted):
     bad &= wanted[:, None]
     if bad.any():
         row, column = np.argwhere(bad)[0]
-        raise ValueError(
-            f"{name} contains NaN or infinity in {bad.any(axis=1).sum()} partly filled row(s), first in row "
-            f"{row + first_row}, column {column}: impute it, or make the whole row NaN if the sample was not seen there"
-        )
+        where = f"{bad.any(axis=1).sum()} partly filled row(s), first in row {row + lo}, column {column}"
+        hint = "impute it, or make the whole row NaN if the sample was not seen there"
+        raise ValueError(f"{name} contains NaN or infinity in {where}: {hint}")
     return wanted
 
 
@@ -452,23 +406,20 @@ class _Scaling:
         if sparse.issparse(rows):
             data = rows.data * self.factor[rows.indices]
             if self.unit:
-                length = np.sqrt(np.bincount(_csr_rows(rows), data**2, rows.shape[0]))
-                data /= np.repeat(np.where(length > 0, length, 1.0), np.diff(rows.indptr))
+                row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+                length = np.sqrt(np.bincount(row, data**2, rows.shape[0]))
+                data /= np.where(length > 0, length, 1.0)[row]
             return sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
-        rows = np.asarray(rows, float)
-        rows = (rows - self.shift) * self.factor
+        rows = (np.asarray(rows, float) - self.shift) * self.factor
         if self.unit:
             length = np.linalg.norm(rows, axis=1, keepdims=True)
             rows /= np.where(length > 0, length, 1.0)
         return rows
 
 
-def _csr_rows(table):
-    return np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-
-
-def _fingerprints(rows):
+def _fingerprints(view, lo, hi):
     """One 64-bit number per row that depends on the row's values alone; dense and sparse agree."""
+    rows = view[lo:hi]
     if sparse.issparse(rows):
         values, columns = rows.data.astype(float), rows.indices
     else:
@@ -496,30 +447,32 @@ class _Data:
     views: list
     rows: np.ndarray
     slots: np.ndarray
-    distinct: np.ndarray  # one position for every different row that was seen in all views
-    different: int  # how many different rows there are
     seen: np.ndarray | None  # (n, V): whether a row was observed in a view; None if all were
     scalings: list = field(default_factory=list)
+    distinct: np.ndarray | None = None  # one position for every different row that was seen in all views
+    different: int = 0  # how many different rows there are
 
     @property
     def n(self):
         return len(self.rows)
 
+    @property
+    def complete(self):
+        """Positions of the rows that were seen in all views."""
+        return np.arange(self.n) if self.seen is None else np.flatnonzero(self.seen.all(axis=1))
+
     def scaled(self, v, positions):
-        seen = None if self.seen is None else self.seen[positions, v]
-        return _read(self.views[v][self.rows[positions]], self.scalings[v], seen)
+        """Scaled rows of view v; rows that were not seen become 0, for nobody to use."""
+        rows = self.views[v][self.rows[positions]]
+        if self.seen is not None:
+            seen = self.seen[positions, v]
+            rows = sparse.diags_array(seen * 1.0) @ rows if sparse.issparse(rows) else np.where(seen[:, None], rows, 0)
+        return self.scalings[v](rows)
 
     def joint(self, positions):
         """All scaled views side by side, each divided by the root of its total variance."""
         blocks = [s.weight * self.scaled(v, positions) for v, s in enumerate(self.scalings)]
         return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
-
-
-def _read(rows, scaling, seen):
-    """Scaled rows; rows that were not seen become 0, for nobody to use."""
-    if seen is not None and not seen.all():
-        rows = sparse.diags_array(seen * 1.0) @ rows if sparse.issparse(rows) else np.where(seen[:, None], rows, 0)
-    return scaling(rows)
 
 
 def _observed(views, mask):
@@ -528,13 +481,8 @@ def _observed(views, mask):
     mask = np.ones((n, V), bool) if mask is None else np.asarray(mask)
     if mask.shape != (n, V) or mask.dtype != bool:
         raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
-
-    def look(v):
-        return np.concatenate(
-            _map_rows(lambda lo, hi: _rows_seen(views[v][lo:hi], f"views[{v}]", lo, mask[lo:hi, v]), n)
-        )
-
-    seen = np.stack([look(v) for v in range(V)], axis=1)
+    blocks = [_map_rows(partial(_rows_seen, views[v], f"views[{v}]", mask[:, v]), n) for v in range(V)]
+    seen = np.stack([np.concatenate(found) for found in blocks], axis=1)
     nowhere = np.flatnonzero(~seen.any(axis=1))
     if len(nowhere):
         raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {nowhere[0]}: leave them out")
@@ -549,18 +497,12 @@ def _arrange(views, mask, canonical):
     """
     n = views[0].shape[0]
     seen = _observed(views, mask)
-
-    def fingerprint(v):
-        prints = np.concatenate(_map_rows(lambda lo, hi: _fingerprints(views[v][lo:hi]), n))
-        prints[~seen[:, v]] = 1
-        return prints
-
-    prints = [fingerprint(v) for v in range(len(views))]
+    prints = [np.concatenate(_map_rows(partial(_fingerprints, view), n)) for view in views]
+    prints = [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
+    slots = np.arange(len(views))
     if canonical:
         together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
         slots = np.argsort([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints], kind="stable")
-    else:
-        slots = np.arange(len(views))
     keys = np.zeros(n, np.uint64)
     for slot in slots:
         keys = _mix(keys + prints[slot])
@@ -568,15 +510,17 @@ def _arrange(views, mask, canonical):
     seen = seen[rows][:, slots]
     first = np.sort(np.unique(keys[rows], return_index=True)[1])
     distinct = first[seen[first].all(axis=1)]
-    return _Data([views[slot] for slot in slots], rows, slots, distinct, len(first), None if seen.all() else seen)
+    views, seen = [views[slot] for slot in slots], None if seen.all() else seen
+    return _Data(views, rows, slots, seen, distinct=distinct, different=len(first))
 
 
 def _fit_scaling(data, v, scale):
     """Scaling of one view (its statistics are summed in working order, so they are order-free too)."""
     table = data.views[v]
     rows = data.rows if data.seen is None else data.rows[data.seen[:, v]]
-    n, d = len(rows), table.shape[1]
-    is_sparse = sparse.issparse(table)
+    n, d, is_sparse = len(rows), table.shape[1], sparse.issparse(table)
+    if n == 0:
+        raise ValueError(f"views[{data.slots[v]}] was observed in no sample: leave it out")
 
     def extent(lo, hi):
         block = table[rows[lo:hi]]
@@ -620,7 +564,6 @@ def _fit_scaling(data, v, scale):
 
 # ======================================================================================================================
 # 4 anchors and graphs: every view as n x k indices and weights of nearest anchors.
-# ======================================================================================================================
 
 ANCHORS = ("medoid", "vda", "random")
 _SAMPLE_ROWS = 10_000  # rows that k-means sees when it looks for anchors, whatever n is
@@ -628,9 +571,8 @@ _DRAW_ROWS = 20_000  # up to here anchors are drawn three times by default; beyo
 
 
 def _count_anchors(n_anchors, data, k):
-    n, complete = data.n, data.n if data.seen is None else int(data.seen.all(axis=1).sum())
-    if isinstance(n_anchors, str):
-        _check_choice("n_anchors", n_anchors, ("auto",))
+    n, complete = data.n, len(data.complete)
+    if _is(n_anchors, "auto"):
         # Eight anchors a cluster, so that a sample's eight neighbours may all lie in its cluster.
         m = max(min(2 * n // 3, max(8 * k, 200 if n < 1500 else 400)), 2 * k)
         m, least = min(m, max(len(data.distinct), 2)), 2 * k
@@ -638,17 +580,13 @@ def _count_anchors(n_anchors, data, k):
         if not 0 < n_anchors <= 1:
             raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {n_anchors}; as a count it must be an int")
         m = least = max(int(round(n_anchors * n)), 2)
-    elif isinstance(n_anchors, (int, np.integer)) and not isinstance(n_anchors, bool):
-        if not 2 <= n_anchors <= n:
-            raise ValueError(f"n_anchors must lie between 2 and the number of samples, {n}, got {n_anchors}")
-        m = least = int(n_anchors)
     else:
-        raise TypeError(f"n_anchors must be an int, a float rate or 'auto', got {n_anchors!r}")
+        limits = f"lie between 2 and the number of samples, {n}"
+        m = least = _whole("n_anchors", n_anchors, 2, n, limits, "an int, a float rate or 'auto'")
     if complete < min(least, n):
-        raise ValueError(
-            f"anchors must be seen in all views: {complete} of {n} samples are, {least} are needed; "
-            "drop the view with the most missing samples, or ask for fewer anchors"
-        )
+        hint = "drop the view with the most missing samples, or ask for fewer anchors"
+        are = f"{complete} of {n} samples are, {least} are needed"
+        raise ValueError(f"anchors must be seen in all views: {are}; {hint}")
     return m
 
 
@@ -667,67 +605,54 @@ def _choose_anchors(data, anchors, m, draws, rng):
     """Positions of the anchors, the same samples in every view, m for each draw, ascending within it."""
     if anchors == "vda":
         return _vda(data, m)
-    pool = data.distinct
-    if m > len(pool):  # more anchors than different rows were asked for
-        pool = np.arange(data.n) if data.seen is None else np.flatnonzero(data.seen.all(axis=1))
+    pool = data.distinct if m <= len(data.distinct) else data.complete  # too few different rows: copies too
     if anchors == "random":
         return np.concatenate([np.sort(rng.choice(pool, m, replace=False)) for _ in range(draws)])
     if len(pool) > max(_SAMPLE_ROWS, 2 * m):
         pool = np.sort(rng.choice(pool, max(_SAMPLE_ROWS, 2 * m), replace=False))
     if m == len(pool):
         return np.tile(pool, draws)
-    X = _compressed(data.joint(pool), rng)
+    X = data.joint(pool)
+    if X.shape[1] > 500 and X.shape[0] > 100:  # leading principal directions: k-means costs the same for any width
+        U, s, _ = randomized_svd(X, 100, n_iter=2, random_state=rng.randint(2**31 - 1))
+        X = U * s
+    X = X.toarray() if sparse.issparse(X) else X
 
     def draw(seed):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # rough centres are good enough to choose samples by
             centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
-        return np.sort(pool[_distinct_nearest(euclidean_distances(centres, X, squared=True))])
+        chosen = []
+        for distance in euclidean_distances(centres, X, squared=True):
+            distance[chosen] = np.inf  # every centre takes another sample
+            chosen.append(distance.argmin())
+        return np.sort(pool[chosen])
 
     return np.concatenate([draw(seed) for seed in rng.randint(2**31 - 1, size=draws)])
-
-
-def _compressed(X, rng, components=100):
-    """Wide features reduced to their leading principal directions: k-means then costs the same for any width."""
-    if X.shape[1] <= 5 * components or X.shape[0] <= components:
-        return X.toarray() if sparse.issparse(X) else X
-    U, s, _ = randomized_svd(X, components, n_iter=2, random_state=rng.randint(2**31 - 1))
-    return U * s
-
-
-def _distinct_nearest(distance):
-    """For every row the nearest column that no earlier row has taken."""
-    taken = np.zeros(distance.shape[1], bool)
-    chosen = np.empty(len(distance), np.intp)
-    for i, row in enumerate(distance):
-        chosen[i] = np.argmin(np.where(taken, np.inf, row))
-        taken[chosen[i]] = True
-    return chosen
 
 
 def _vda(data, m):
     """Variance-based de-correlated anchors, the rule of the paper's reference for anchor selection."""
 
     def moments(lo, hi):
-        positions = np.arange(lo, hi)
-        blocks = [data.scaled(v, positions) for v in range(len(data.views))]
+        blocks = [data.scaled(v, slice(lo, hi)) for v in range(len(data.views))]
         return sum(b.sum(axis=1) for b in blocks), sum((b**2).sum(axis=1) for b in blocks)
 
     total, squares = (np.concatenate(part) for part in zip(*_map_rows(moments, data.n)))
     d = sum(view.shape[1] for view in data.views)
     s = np.maximum(squares - total**2 / d, 0.0) / max(d - 1, 1)
     s = s / s.max() if s.max() > 0 else np.ones_like(s)
-    chosen = []
-    free = np.ones(data.n, bool) if data.seen is None else data.seen.all(axis=1)
-    while True:
-        chosen.append(int(np.argmax(np.where(free, s, -1.0))))
-        if len(chosen) == m:
-            return np.sort(chosen)
-        free[chosen[-1]] = False
-        closeness = 1.0 / (1.0 + np.sqrt(np.abs(s[chosen[-1]] - s)))
+    chosen, free = [], np.zeros(data.n, bool)
+    free[data.complete] = True
+    for _ in range(m):
+        best = np.argmax(np.where(free, s, -1.0))
+        chosen.append(best)
+        free[best] = False
+        closeness = 1.0 / (1.0 + np.sqrt(np.abs(s[best] - s)))
         s = s * (1.0 - closeness / closeness.max())
         if s.max() > 0:
             s = s / s.max()
+    return np.sort(chosen)
 
 
 @dataclass
@@ -759,6 +684,10 @@ class _Graph:
             weight[:, v] *= np.sqrt(self.m / k / np.where(mass > 0, mass, 1.0))[self.index[:, v]]
         return _Graph(self.index, weight, self.m, self.draws)
 
+    def transposed_times(self, H):
+        """S^T*H (m, V*K)."""
+        return sum(_map_rows(partial(_scatter, self.index, self.weight, H, self.m), len(H)))
+
     def matrix(self, slices):
         """The chosen slices of S side by side, as a sparse (n, m * len(slices)) matrix."""
         n, _, k = self.index.shape
@@ -768,15 +697,15 @@ class _Graph:
         return sparse.csr_array((values.ravel(), columns.ravel(), starts), (n, self.m * len(slices)))
 
 
-def _anchor_graph(read, scalings, anchors, draws, n, k, joint, seen=None):
-    """Graph of n samples; read(v, lo, hi) gives scaled rows of view v, anchors[v] the scaled anchors of all draws.
+def _anchor_graph(data, anchors, draws, k, joint):
+    """Graph of the data's samples; anchors[v] are the scaled rows in view v of the anchors of all draws.
 
     The joint slice needs no joint features: its squared distance is the weighted sum of those of the views. Over the
     views in which a sample was seen, it also stands in for the others: all views share their anchors.
     """
-    V, m = len(anchors), anchors[0].shape[0]
-    index = np.empty((n, V + joint, k * draws), np.int32)
-    weight = np.empty((n, V + joint, k * draws))
+    V, m, seen = len(anchors), anchors[0].shape[0], data.seen
+    index = np.empty((data.n, V + joint, k * draws), np.int32)
+    weight = np.empty(index.shape)
     first = np.repeat(np.arange(draws, dtype=np.int32) * (m // draws), k)
 
     def nearest(distance):
@@ -788,11 +717,10 @@ def _anchor_graph(read, scalings, anchors, draws, n, k, joint, seen=None):
     def fill(lo, hi):
         together = np.zeros((hi - lo, m))
         for v in range(V):
-            distance = euclidean_distances(read(v, lo, hi), anchors[v], squared=True)
+            distance = euclidean_distances(data.scaled(v, slice(lo, hi)), anchors[v], squared=True)
             index[lo:hi, v], weight[lo:hi, v] = nearest(distance)
-            if joint or seen is not None:
-                distance *= scalings[v].weight ** 2
-                together += distance if seen is None else distance * seen[lo:hi, v, None]
+            distance *= data.scalings[v].weight ** 2
+            together += distance if seen is None else distance * seen[lo:hi, v, None]
         if joint or seen is not None:
             near, close = nearest(together)
             if joint:
@@ -801,13 +729,12 @@ def _anchor_graph(read, scalings, anchors, draws, n, k, joint, seen=None):
                 missing = np.flatnonzero(~seen[lo:hi, v])
                 index[lo + missing, v], weight[lo + missing, v] = near[missing], close[missing]
 
-    _map_rows(fill, n, rows=1024)
+    _map_rows(fill, data.n, rows=1024)
     return _Graph(index, weight, m, draws)
 
 
 # ======================================================================================================================
 # 5 start: labels from the spectrum of the graphs.
-# ======================================================================================================================
 
 _KMEANS_ROWS = 20_000  # rows that the restarts of k-means see; the winner is then refined on all rows
 
@@ -831,23 +758,16 @@ def _spectral_labels(graph, k, joint, rng, seen=None):
         memberships /= np.maximum(memberships.sum(axis=2, keepdims=True), 1e-300)
         labels[rest] = _votes(graph.rows(rest), memberships).sum(axis=1).argmax(axis=1)
         return labels
-    embeddings = []
-    for d in range(graph.draws):
-        scaled = graph.draw(d).normalised(k)
-        for slices in (range(V), [V])[: 1 + joint]:
-            embeddings.append(_embedding(scaled.matrix(slices), k))
-    return _kmeans_labels(np.hstack(embeddings), k, rng)
+    draws = (graph.draw(d).normalised(k) for d in range(graph.draws))
+    matrices = (draw.matrix(slices) for draw in draws for slices in (range(V), [V])[: 1 + joint])
+    return _kmeans_labels(np.hstack([_embedding(A, k) for A in matrices]), k, rng)
 
 
 def _spectrum(A, r):
-    """The r largest squared singular values of A (n, columns), descending, and the right singular vectors."""
-
-    def gram(lo, hi):
-        return (A[lo:hi].T @ A[lo:hi]).toarray()
-
-    total = sum(_map_rows(gram, A.shape[0], rows=max(16384, A.shape[0] // 8 + 1)))
-    size = A.shape[1]
-    r = min(r, size, A.shape[0])
+    """The r largest squared singular values of A (n, size), descending, and the right singular vectors."""
+    n, size = A.shape
+    total = sum(_map_rows(lambda lo, hi: (A[lo:hi].T @ A[lo:hi]).toarray(), n, rows=max(16384, n // 8 + 1)))
+    r = min(r, size, n)
     if size > 600 and r < size // 10:
         try:
             square, right = eigsh(total, r, v0=np.ones(size))
@@ -887,8 +807,8 @@ def _kmeans_labels(X, k, rng):
 # ======================================================================================================================
 # 6 Algorithm 1. Inside the solver a tensor of n samples, V views and K clusters is an (n, V*K) matrix. Every step that
 #   mixes the numbers of a sample is then one V*K x V*K matrix from the right, found from a Gram matrix of that size.
-# ======================================================================================================================
 
+HISTORY = ("Q-H", "Q-J", "G-F", "objective", "fit", "H_norm", "G_norm", "mu", "rho", "sigma")
 _PENALTY_CAP = 1e13
 _FULL_RANK = 1e-7  # smallest to largest eigenvalue: above it a polar factor from the Gram matrix is good to 1e-8
 
@@ -927,16 +847,14 @@ def _slice_grams(C, shape, axis):
 def _from_right(W, shape, axis):
     """The (V*K, V*K) matrix that multiplies every slice f from the right by W[f]."""
     V, K = shape
-    L = len(W)
+    L, at = len(W), np.arange(len(W))
     full = np.zeros((W.shape[1], L, W.shape[2], L))
     if axis == "lateral":
-        full[:, np.arange(L), :, np.arange(L)] = W
+        full[:, at, :, at] = W
     else:
         # Slice-wise products in the frequency domain are circular convolutions in the time domain.
-        w = np.fft.ifft(W, axis=0).real
-        for shift in range(L):
-            at = np.arange(L)
-            full[:, at, :, (at + shift) % L] = w[shift]
+        for shift, w in enumerate(np.fft.ifft(W, axis=0).real):
+            full[:, at, :, (at + shift) % L] = w
     if axis == "view":
         full = full.transpose(1, 0, 3, 2)
     return full.reshape(V * K, V * K)
@@ -951,7 +869,7 @@ def _update_G(StH, F, Y3, sigma, shape):
 
 def _B2(S, G, Q, Y1, J, Y2, mu, rho):
     """B2 = 2 S*G + mu Q - Y1 + rho J - Y2, in the memory of J, which nobody needs any more."""
-    _map_rows(lambda lo, hi: _form_B2(S.index, S.weight, G, Q, Y1, J, Y2, mu, rho, lo, hi), len(J))
+    _map_rows(partial(_form_B2, S.index, S.weight, G, Q, Y1, J, Y2, mu, rho), len(J))
     return J
 
 
@@ -993,7 +911,7 @@ def _polar_factor(B, H, shape):
 
 def _update_Q(H, Q, Y1, mu):
     """Eq. (solveQ) in the time domain and its multiplier; returns max |Q - H|."""
-    return max(_map_rows(lambda lo, hi: _clip(H, Q, Y1, mu, lo, hi), len(H)))
+    return max(_map_rows(partial(_clip, H, Q, Y1, mu), len(H)))
 
 
 def _update_low_rank(X, J, Y, penalty, weight, norm, against):
@@ -1001,10 +919,9 @@ def _update_low_rank(X, J, Y, penalty, weight, norm, against):
 
     Returns max |J - against| and ||J||_Sp^p.
     """
-    V, K = norm.shape
     tau = weight / penalty
     if norm.axis == "sample":
-        Z = (X + Y / penalty).reshape(-1, V, K).transpose(0, 2, 1)
+        Z = (X + Y / penalty).reshape(-1, *norm.shape).transpose(0, 2, 1)
         J3 = schatten_prox(Z, tau, norm.p, "sample", norm.fft_norm)
         J[:] = J3.transpose(0, 2, 1).reshape(J.shape)
         Y += penalty * (X - J)
@@ -1013,13 +930,10 @@ def _update_low_rank(X, J, Y, penalty, weight, norm, against):
     def target(lo, hi):
         return X[lo:hi] + Y[lo:hi] / penalty
 
-    def partial_gram(lo, hi):
-        Z = target(lo, hi)
-        return Z.T @ Z
-
     # Shrinkage acts from the right. Squaring hides singular values below 1e-8 of the largest: they are within 1e-8 of
     # what any shrinkage makes of them.
-    square, right = np.linalg.eigh(_slice_grams(sum(_map_rows(partial_gram, len(X))), norm.shape, norm.axis))
+    gram = sum(_map_rows(lambda lo, hi: (Z := target(lo, hi)).T @ Z, len(X)))
+    square, right = np.linalg.eigh(_slice_grams(gram, norm.shape, norm.axis))
     s = np.sqrt(np.maximum(square, 0.0)) * norm.factor()
     shrunk = _gst(s.ravel(), tau, norm.p).reshape(s.shape)
     ratio = np.divide(shrunk, s, out=np.zeros_like(s), where=s > 0)
@@ -1050,12 +964,7 @@ class State:
     @property
     def labels(self):
         """Labels after this iteration, in the order of the given samples."""
-        labels = np.empty(len(self.rows), np.intp)
-        labels[self.rows] = self.Q.mean(axis=1).argmax(axis=1)
-        return labels
-
-
-HISTORY = ("Q-H", "Q-J", "G-F", "objective", "fit", "H_norm", "G_norm", "mu", "rho", "sigma")
+        return self.Q.mean(axis=1).argmax(axis=1)[np.argsort(self.rows)]
 
 
 def _algorithm1(S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max_iter, watch):
@@ -1063,17 +972,13 @@ def _algorithm1(S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max
 
     `watch(iteration, H, Q, J, G, F, history)` is called after each iteration and stops the run by returning True.
     """
-    n, shape = len(H), norm.shape
+    shape = norm.shape
     Y1, Y2, Y3 = np.zeros_like(H), np.zeros_like(H), np.zeros_like(F)
     mu = rho = sigma = penalty
     history = {name: [] for name in HISTORY}
     S_square = float((S.weight**2).sum())
-    typical = np.sqrt(shape[1] / n)  # an entry of H: its columns have length 1 over about n/K samples
-
-    def St_times(H):
-        return sum(_map_rows(lambda lo, hi: _scatter(S.index, S.weight, H, S.m, lo, hi), n))
-
-    StH = St_times(H)
+    typical = np.sqrt(shape[1] / len(H))  # an entry of H: its columns have length 1 over about n/K samples
+    StH = S.transposed_times(H)
     G = _update_G(StH, F, Y3, sigma, shape)
     stopped_by = "max_iter"
     for iteration in range(1, max_iter + 1):
@@ -1083,7 +988,7 @@ def _algorithm1(S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max
         QJ, H_norm = _update_low_rank(H, J, Y2, rho, lambda1, norm, against=Q)
         GF, G_norm = _update_low_rank(G, F, Y3, sigma, lambda2, norm, against=G)
 
-        StH = St_times(H)
+        StH = S.transposed_times(H)
         # ||H*G^T|| = ||G|| because H is orthogonal, and <S, H*G^T> = <S^T*H, G>.
         fit = max(S_square - 2.0 * float((StH * G).sum()) + float((G**2).sum()), 0.0)
         objective = fit + lambda1 * H_norm + lambda2 * G_norm
@@ -1113,10 +1018,15 @@ def _automatic_lambda(X, penalty, norm, share):
 
 # ======================================================================================================================
 # 7 result
-# ======================================================================================================================
+
+# Of what a saved file consists; the graph, the scalings and the anchors' rows are taken apart by hand.
+_ARRAYS = "labels memberships anchor_memberships joint_memberships anchors anchor_labels view_weights".split()
+_FACTS = ("n_iter", "stopped_by", "options")
+_CSR = ("data", "indices", "indptr")
+_FORMAT = 1
 
 
-@dataclass
+@dataclass(eq=False)
 class Result:
     """What `cluster` found. V views, m anchors, k clusters; all arrays are in the order of the given samples and views.
 
@@ -1155,9 +1065,9 @@ class Result:
     stopped_by: str
     history: dict
     options: dict
-    _graph: _Graph = field(repr=False)
-    _scalings: list = field(repr=False)
-    _anchor_rows: list = field(repr=False)
+    _graph: _Graph
+    _scalings: list
+    _anchor_rows: list
 
     def __repr__(self):
         n, k = self.memberships.shape
@@ -1174,96 +1084,58 @@ class Result:
         return self.stopped_by == "tol"
 
     def predict(self, views, mask=None):
-        """Labels of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
+        """Labels (n,) of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
 
-        Parameters
-        ----------
-        views : list of (n, d_v) arrays
-            As given to `cluster`: the same number of views, with the same features; missing views as there.
-        mask : (n, V) bool array or None
-
-        Returns
-        -------
-        (n,) int array
+        `views` and `mask` as given to `cluster`: as many views, with the same features; missing views as there.
         """
         views = _as_views(views)
         if len(views) != len(self._scalings):
             raise ValueError(f"got {len(views)} view(s), the model was fitted on {len(self._scalings)}")
         for v, (view, scaling) in enumerate(zip(views, self._scalings)):
-            if view.shape[1] != len(scaling.factor):
-                d = len(scaling.factor)
-                raise ValueError(f"views[{v}] has {view.shape[1]} features, the model was fitted on {d}")
+            d, fitted = view.shape[1], len(scaling.factor)
+            if d != fitted:
+                raise ValueError(f"views[{v}] has {d} features, the model was fitted on {fitted}")
             if sparse.issparse(view) != (scaling.shift is None):
                 views[v] = view.toarray() if sparse.issparse(view) else sparse.csr_array(view)
         seen = _observed(views, mask)
-        seen = None if seen.all() else seen
-
-        def read(v, lo, hi):
-            return _read(views[v][lo:hi], self._scalings[v], None if seen is None else seen[lo:hi, v])
-
-        n, draws, joint = views[0].shape[0], self._graph.draws, self.joint_memberships is not None
-        k = self._graph.index.shape[2] // draws
-        graph = _anchor_graph(read, self._scalings, self._anchor_rows, draws, n, k, joint, seen)
+        data = _Data(views, np.arange(len(seen)), np.arange(len(views)), None if seen.all() else seen, self._scalings)
+        draws, neighbours = self._graph.draws, self._graph.index.shape[2] // self._graph.draws
+        graph = _anchor_graph(data, self._anchor_rows, draws, neighbours, self.joint_memberships is not None)
         return _votes(graph, self._slice_memberships()).sum(axis=1).argmax(axis=1)
 
     def explain(self, i):
-        """Why sample i is where it is: its anchors in every view, what they vote for, each view's share.
-
-        Returns
-        -------
-        Explanation
-            Prints as a table.
-        """
+        """Why sample i is where it is: an `Explanation`, which prints as a table of anchors, votes and shares."""
         i = range(len(self.labels))[i]
-        graph = self._graph.rows([i])
-        memberships = self._slice_memberships()
-        votes = _votes(graph, memberships)[0]
-        label = int(self.labels[i])
+        graph, memberships = self._graph.rows([i]), self._slice_memberships()
+        votes, label = _votes(graph, memberships)[0], int(self.labels[i])
         support = votes[:, label].sum()
-        slices = np.arange(len(votes))[:, None]
-        return Explanation(
-            sample=i,
-            label=label,
-            slices=self.slices,
-            anchors=self.anchors[graph.index[0]],
-            weights=graph.weight[0],
-            clusters=memberships[slices, graph.index[0]].argmax(axis=2),
-            votes=votes,
-            shares=votes[:, label] / support if support > 0 else np.zeros(len(votes)),
-        )
+        shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
+        clusters = memberships[np.arange(len(votes))[:, None], graph.index[0]].argmax(axis=2)
+        anchors = self.anchors[graph.index[0]]
+        return Explanation(i, label, self.slices, anchors, graph.weight[0], clusters, votes, shares)
 
     def save(self, path):
         """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"history {name}": values for name, values in self.history.items()}
         arrays |= {"graph index": self._graph.index, "graph weight": self._graph.weight}
-        if self.joint_memberships is not None:
-            arrays["joint_memberships"] = self.joint_memberships
         for v, (scaling, rows) in enumerate(zip(self._scalings, self._anchor_rows)):
-            arrays[f"factor {v}"] = scaling.factor
-            for part in ("data", "indices", "indptr") if sparse.issparse(rows) else ("",):
-                arrays[f"anchors {v} {part}"] = getattr(rows, part) if part else rows
-            if scaling.shift is not None:
-                arrays[f"shift {v}"] = scaling.shift
-        facts = {"format": _FORMAT, "agtf": __version__, "n_iter": self.n_iter, "stopped_by": self.stopped_by}
+            arrays |= {f"factor {v}": scaling.factor, f"shift {v}": scaling.shift}
+            parts = _CSR if sparse.issparse(rows) else ("",)
+            arrays |= {f"anchors {v} {part}": getattr(rows, part) if part else rows for part in parts}
+        arrays = {name: array for name, array in arrays.items() if array is not None}
+        facts = {name: getattr(self, name) for name in _FACTS}
+        facts |= {"format": _FORMAT, "agtf": __version__, "draws": self._graph.draws}
         facts["scalings"] = [[bool(s.unit), float(s.weight)] for s in self._scalings]
-        facts |= {"options": self.options, "draws": self._graph.draws}
+        # Options that JSON does not know: arrays and NumPy numbers as lists and numbers, anything else by its name.
+        text = json.dumps(facts, default=lambda x: x.tolist() if isinstance(x, (np.ndarray, np.generic)) else repr(x))
         with open(path, "wb") as file:
-            np.savez_compressed(file, facts=json.dumps(facts, default=_plain), **arrays)
+            np.savez_compressed(file, facts=text, **arrays)
 
     def _slice_memberships(self):
         if self.joint_memberships is None:
             return self.anchor_memberships
         return np.concatenate([self.anchor_memberships, self.joint_memberships[None]])
-
-
-_ARRAYS = ("labels", "memberships", "anchor_memberships", "anchors", "anchor_labels", "view_weights")
-_FORMAT = 1
-
-
-def _plain(value):
-    """Options that JSON does not know: arrays and NumPy numbers as lists and numbers, anything else by its name."""
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else repr(value)
 
 
 def load(path):
@@ -1278,22 +1150,15 @@ def load(path):
     scalings, anchor_rows = [], []
     for v, (unit, weight) in enumerate(facts["scalings"]):
         scalings.append(_Scaling(arrays[f"factor {v}"], arrays.get(f"shift {v}"), unit, weight))
-        if f"anchors {v} " in arrays:
-            anchor_rows.append(arrays[f"anchors {v} "])
-        else:
-            parts = [arrays[f"anchors {v} {part}"] for part in ("data", "indices", "indptr")]
-            anchor_rows.append(sparse.csr_array(tuple(parts), (len(parts[2]) - 1, len(scalings[v].factor))))
-    return Result(
-        **{name: arrays[name] for name in _ARRAYS},
-        joint_memberships=arrays.get("joint_memberships"),
-        n_iter=facts["n_iter"],
-        stopped_by=facts["stopped_by"],
-        history={name: arrays[f"history {name}"] for name in HISTORY},
-        options=facts["options"],
-        _graph=_Graph(arrays["graph index"], arrays["graph weight"], len(arrays["anchors"]), facts["draws"]),
-        _scalings=scalings,
-        _anchor_rows=anchor_rows,
-    )
+        rows = arrays.get(f"anchors {v} ")
+        if rows is None:
+            parts = [arrays[f"anchors {v} {part}"] for part in _CSR]
+            rows = sparse.csr_array(tuple(parts), (len(parts[2]) - 1, len(scalings[v].factor)))
+        anchor_rows.append(rows)
+    fields = {name: arrays.get(name) for name in _ARRAYS} | {name: facts[name] for name in _FACTS}
+    history = {name: arrays[f"history {name}"] for name in HISTORY}
+    graph = _Graph(arrays["graph index"], arrays["graph weight"], len(arrays["anchors"]), facts["draws"])
+    return Result(**fields, history=history, _graph=graph, _scalings=scalings, _anchor_rows=anchor_rows)
 
 
 def _votes(graph, memberships):
@@ -1302,15 +1167,14 @@ def _votes(graph, memberships):
     votes = np.empty((n, V, memberships.shape[2]))
 
     def fill(lo, hi):
-        for v in range(V):
-            near = memberships[v][graph.index[lo:hi, v]]
-            votes[lo:hi, v] = np.einsum("it,itk->ik", graph.weight[lo:hi, v], near)
+        for v, G in enumerate(memberships):
+            votes[lo:hi, v] = np.einsum("it,itk->ik", graph.weight[lo:hi, v], G[graph.index[lo:hi, v]])
 
     _map_rows(fill, n)
     return votes
 
 
-@dataclass
+@dataclass(eq=False)
 class Explanation:
     """One sample's decision: `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k)."""
 
@@ -1324,10 +1188,8 @@ class Explanation:
     shares: np.ndarray
 
     def __str__(self):
-        lines = [
-            f"sample {self.sample} is in cluster {self.label}",
-            f"{'slice':8} {'share':>5}  {'votes':24}  anchors: sample x weight > cluster",
-        ]
+        lines = [f"sample {self.sample} is in cluster {self.label}"]
+        lines.append(f"{'slice':8} {'share':>5}  {'votes':24}  anchors: sample x weight > cluster")
         for v, name in enumerate(self.slices):
             best = [c for c in np.argsort(-self.votes[v], kind="stable")[:3] if self.votes[v, c] >= 0.005]
             votes = ", ".join(f"{c}: {self.votes[v, c]:.2f}" for c in best)
@@ -1339,20 +1201,11 @@ class Explanation:
 
 # ======================================================================================================================
 # 8 cluster() and AGTF
-# ======================================================================================================================
 
-PAPER = {
-    "anchors": "vda",
-    "n_neighbors": 10,
-    "joint": False,
-    "normalize": False,
-    "init": "identity",
-    "axis": "sample",
-    "fft_norm": "backward",
-    "penalty": 1e-5,
-    "growth": 1.3,
-    "tol": 1e-3,
-}
+PAPER = dict(
+    anchors="vda", n_neighbors=10, joint=False, normalize=False, init="identity", axis="sample", fft_norm="backward",
+    penalty=1e-5, growth=1.3, tol=1e-3,
+)  # fmt: skip
 """The paper's protocol as options of `cluster`; p, lambda1, lambda2, n_anchors and scale are its choice per data set.
 
 Its scores depend on the order of the rows: rows sorted by class and the same rows shuffled give different partitions.
@@ -1436,17 +1289,14 @@ def _cluster(views, k, mask, options, fewest):
     progress = _Progress(o.verbose)
     views = _as_views(views)
     n = views[0].shape[0]
-    k = _check_k(k, n, fewest)
-    _check_options(o, len(views))
+    limits = f"lie between {fewest} and the number of samples, {n}"
+    k = _whole("the number of clusters", k, fewest, n, limits)
+    _check_options(o)
     if o.axis == "sample":
-        warnings.warn(
-            'axis="sample" takes a DFT over the samples: the result depends on the order of the rows, and on rows '
-            "sorted by class it knows the classes",
-            UserWarning,
-            stacklevel=3,
-        )
+        known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
+        warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
     rng = check_random_state(o.random_state)
-    _check_memory(n, len(views) + bool(o.joint), k)
+    _check_memory(n, len(views) + bool(o.joint), k, o.n_neighbors)
 
     # Results must not depend on how many threads BLAS or OpenMP would take; our own row blocks keep the cores busy.
     with threadpool_limits(1):
@@ -1456,12 +1306,9 @@ def _cluster(views, k, mask, options, fewest):
         progress("finding a start")
         norm = _Norm(float(o.p), o.axis, o.fft_norm, (graph.index.shape[1], k))
         H, Q, J, F = _start(graph, S, o.init, data, k, o.joint, norm.shape, rng)
-        if _is(o.penalty, "auto"):
-            o.penalty = 0.5 * graph.m / k
-        if _is(o.lambda1, "auto"):
-            o.lambda1 = _automatic_lambda(H, o.penalty, norm, 0.5)
-        if _is(o.lambda2, "auto"):
-            o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.1)
+        o.penalty = 0.5 * graph.m / k if _is(o.penalty, "auto") else o.penalty
+        o.lambda1 = _automatic_lambda(H, o.penalty, norm, 0.5) if _is(o.lambda1, "auto") else o.lambda1
+        o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.1) if _is(o.lambda2, "auto") else o.lambda2
 
         def watch(iteration, H, Q, J, G, F, history):
             progress("iterating", f"{iteration}, residual {max(history[r][-1] for r in HISTORY[:3]):.1e}")
@@ -1471,15 +1318,10 @@ def _cluster(views, k, mask, options, fewest):
             return o.callback(State(iteration, *tensors, history, data.rows))
 
         iterations = o.max_iter if data.different >= k else 0  # H^T*H = I needs a sample for every cluster
-        G, history, stopped_by = _algorithm1(
-            S, H, Q, J, F, norm, o.lambda1, o.lambda2, o.penalty, o.growth, o.tol, iterations, watch
-        )
-        result = _read_off(data, graph, anchor_rows, at, H, Q, G, norm.shape, o.joint)
+        settings = (o.lambda1, o.lambda2, o.penalty, o.growth, o.tol)
+        G, history, stopped_by = _algorithm1(S, H, Q, J, F, norm, *settings, iterations, watch)
+        result = _read_off(data, graph, anchor_rows, at, H, Q, G, norm.shape, o, history, stopped_by)
     progress("done", last=True)
-
-    result.history = {name: np.array(values) for name, values in history.items()}
-    result.n_iter, result.stopped_by = len(history["fit"]), stopped_by
-    result.options = {name: value for name, value in vars(o).items() if name not in ("callback", "verbose")}
     for message, kind in _doubts(result, k, data.different):
         warnings.warn(message, kind, stacklevel=3)
     return result
@@ -1494,24 +1336,25 @@ def _doubts(result, k, different):
         return
     if result.stopped_by == "max_iter":
         residuals = ", ".join(f"{name} {result.history[name][-1]:.1e}" for name in HISTORY[:3])
-        text = f"no convergence in max_iter={result.n_iter} iterations, residuals {residuals}: raise max_iter or tol"
-        yield text, ConvergenceWarning
+        failed = f"no convergence in max_iter={result.n_iter} iterations, residuals {residuals}"
+        yield f"{failed}: raise max_iter or tol", ConvergenceWarning
     agreement = (result.anchor_labels == result.labels[result.anchors]).mean()
     if agreement < 0.5:
         blamed = "lambda2" if result.anchor_memberships.max(axis=2).mean() < 1.5 / k else "lambda1"
-        yield (
-            f"the factors have come apart: {agreement:.0%} of the anchors are in the cluster that they vote for; "
-            f"{blamed}={result.options[blamed]:.3g} is probably too large",
-            UserWarning,
-        )
+        apart = f"the factors have come apart: {agreement:.0%} of the anchors are in the cluster that they vote for"
+        yield f"{apart}; {blamed}={result.options[blamed]:.3g} is probably too large", UserWarning
 
 
 def _prepare(views, k, mask, o, rng, progress):
     """From views to the anchor graph; automatic numbers are written into the options."""
     progress("reading views")
     order_matters = o.axis == "sample" or _is(o.init, "identity")
+    scales = list(o.scale) if isinstance(o.scale, (list, tuple)) else [o.scale] * len(views)
+    if len(scales) != len(views):
+        raise ValueError(f"scale has {len(scales)} entries for {len(views)} views: give one, or one per view")
+    for scale in scales:
+        _check_choice("scale", scale, SCALES)
     data = _arrange(views, mask, canonical=not order_matters)
-    scales = _per_view(o.scale, len(views))
     data.scalings = [_fit_scaling(data, v, scales[slot]) for v, slot in enumerate(data.slots)]
 
     progress("choosing anchors")
@@ -1520,20 +1363,21 @@ def _prepare(views, k, mask, o, rng, progress):
         o.n_anchors = _count_anchors(o.n_anchors, data, k)
         at = _choose_anchors(data, o.anchors, o.n_anchors, o.n_draws, rng)
     else:
-        at = np.argsort(data.rows)[_check_anchors(o.anchors, data.n)]
-        o.n_anchors = len(at)
+        given = np.asarray(o.anchors)
+        if given.ndim != 1 or given.dtype.kind not in "iu":
+            raise TypeError(f"anchors must be {', '.join(map(repr, ANCHORS))} or a 1-D array of sample indices")
+        if len(given) < 2 or given.min() < 0 or given.max() >= data.n or len(np.unique(given)) < len(given):
+            raise ValueError(f"anchors must be at least 2 different sample indices between 0 and {data.n - 1}")
+        at, o.n_anchors = np.argsort(data.rows)[given], len(given)
         if data.seen is not None and not data.seen[at].all():
             raise ValueError("anchors must be samples that were seen in all views")
-    o.n_neighbors = _count_neighbors(o.n_neighbors, o.n_anchors)
+    limits = f"be at least 1 and below the number of anchors, {o.n_anchors} (give more anchors or fewer neighbours)"
+    neighbours = min(8, o.n_anchors - 1) if _is(o.n_neighbors, "auto") else o.n_neighbors
+    o.n_neighbors = _whole("n_neighbors", neighbours, 1, o.n_anchors - 1, limits, "an int or 'auto'")
 
     progress("building graphs")
     anchor_rows = [data.scaled(v, at) for v in range(len(views))]
-
-    def read(v, lo, hi):
-        return data.scaled(v, slice(lo, hi))
-
-    graph = _anchor_graph(read, data.scalings, anchor_rows, o.n_draws, data.n, o.n_neighbors, o.joint, data.seen)
-    return data, at, anchor_rows, graph
+    return data, at, anchor_rows, _anchor_graph(data, anchor_rows, o.n_draws, o.n_neighbors, o.joint)
 
 
 def _start(graph, S, init, data, k, joint, shape, rng):
@@ -1547,17 +1391,22 @@ def _start(graph, S, init, data, k, joint, shape, rng):
     if isinstance(init, str):
         labels = _spectral_labels(graph, k, joint, rng, data.seen)
     else:
-        labels = _check_labels(init, n, k)[data.rows]
+        labels = np.asarray(init)
+        if labels.shape != (n,) or labels.dtype.kind not in "iu":
+            raise ValueError(f"init must be 'spectral', 'identity' or ({n},) integer labels, got shape {labels.shape}")
+        used = np.unique(labels)
+        if not np.array_equal(used, np.arange(k)):
+            raise ValueError(f"init must use every label from 0 to {k - 1}, it has {len(used)} different ones")
+        labels = labels[data.rows]
     H[np.arange(n), labels] = 1.0 / np.sqrt(np.bincount(labels, minlength=k))[labels]
-    F = sum(_map_rows(lambda lo, hi: _scatter(S.index, S.weight, H, S.m, lo, hi), n))
+    F = S.transposed_times(H)
     _project_simplex(F.reshape(-1, k))
     return H, H.copy(), H.copy(), F
 
 
-def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, joint):
+def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, o, history, stopped_by):
     """Labels and memberships from the factors, in the order of the given samples and views."""
-    V, k = shape
-    n = len(H)
+    n, (V, k) = len(H), shape
     mass = np.array(_map_rows(lambda lo, hi: (H[lo:hi] ** 2).sum(axis=0), n)).sum(axis=0).reshape(V, k).sum(axis=1)
     mass = mass / mass.sum()
     # S^(v) = sum_s H^(s) (G^(s-v))^T: seen from view v, an anchor's clusters are those of G moved on by s.
@@ -1568,39 +1417,37 @@ def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, joint):
     if len(silent):
         consensus[silent] = _votes(graph.rows(silent), memberships).mean(axis=1)
 
-    inverse = np.empty(n, np.intp)
-    inverse[data.rows] = np.arange(n)
-    views = np.argsort(data.slots)
-    slices = np.append(views, V - 1) if joint else views
+    inverse, views = np.argsort(data.rows), np.argsort(data.slots)
+    slices = np.append(views, V - 1) if o.joint else views
     memberships, consensus = memberships[slices], consensus[inverse]
     return Result(
         labels=consensus.argmax(axis=1),
         memberships=consensus / consensus.sum(axis=1, keepdims=True),
         anchor_memberships=memberships[: len(views)],
-        joint_memberships=memberships[-1] if joint else None,
+        joint_memberships=memberships[-1] if o.joint else None,
         anchors=data.rows[at],
         anchor_labels=memberships.mean(axis=0).argmax(axis=1),
         view_weights=mass[slices],
-        n_iter=0,
-        stopped_by="max_iter",
-        history={},
-        options={},
+        n_iter=len(history["fit"]),
+        stopped_by=stopped_by,
+        history={name: np.array(values) for name, values in history.items()},
+        options={name: value for name, value in vars(o).items() if name not in ("callback", "verbose")},
         _graph=_Graph(graph.index[inverse][:, slices], graph.weight[inverse][:, slices], graph.m, graph.draws),
         _scalings=[data.scalings[v] for v in views],
         _anchor_rows=[anchor_rows[v] for v in views],
     )
 
 
-def _check_memory(n, slices, k):
+def _check_memory(n, slices, k, n_neighbors):
     """Refuse what cannot fit before a byte is allocated: six tensors, the graph twice, embeddings and labels."""
-    needed = n * (slices * (6 * k * 8 + 2 * 8 * 12) + 4 * k * 8)
+    neighbors = 8 if _is(n_neighbors, "auto") else n_neighbors
+    needed = n * (slices * (6 * k * 8 + 2 * neighbors * 12) + 4 * k * 8)
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if needed > there:
-            raise MemoryError(
-                f"{n} samples in {k} clusters need about {needed / 2**30:.1f} GiB besides the views, this machine has "
-                f"{there / 2**30:.1f} GiB: cluster a sample of the rows, then predict() the others"
-            )
+            need = f"{n} samples in {k} clusters need about {needed / 2**30:.1f} GiB besides the views"
+            hint = "cluster a sample of the rows, then predict() the others"
+            raise MemoryError(f"{need}, this machine has {there / 2**30:.1f} GiB: {hint}")
 
 
 def _is(value, word):
@@ -1608,31 +1455,15 @@ def _is(value, word):
     return isinstance(value, str) and value == word
 
 
-def _check_k(k, n, fewest):
-    if not isinstance(k, (int, np.integer)) or isinstance(k, bool):
-        raise TypeError(f"the number of clusters must be an int, got {k!r}")
-    if not fewest <= k <= n:
-        raise ValueError(f"the number of clusters must lie between {fewest} and the number of samples, {n}, got {k}")
-    return int(k)
-
-
-def _per_view(scale, n_views):
-    scales = list(scale) if isinstance(scale, (list, tuple)) else [scale] * n_views
-    if len(scales) != n_views:
-        raise ValueError(f"scale has {len(scales)} entries for {n_views} views: give one, or one per view")
-    return scales
-
-
-def _check_options(o, n_views):
-    for entry in _per_view(o.scale, n_views):
-        _check_choice("scale", entry, SCALES)
-    if isinstance(o.anchors, str):
-        _check_choice("anchors", o.anchors, ANCHORS)
-    if isinstance(o.init, str):
-        _check_choice("init", o.init, ("spectral", "identity"))
+def _check_options(o):
+    words = {"anchors": ANCHORS, "init": ("spectral", "identity")}
+    for name in ("anchors", "init", "n_anchors", "n_neighbors", "n_draws"):
+        if isinstance(getattr(o, name), str):
+            _check_choice(name, getattr(o, name), words.get(name, ("auto",)))
     may_be_auto = ("lambda1", "lambda2", "penalty")
     lowest = {"penalty": np.finfo(float).tiny, "growth": 1.0}
-    for name in (*may_be_auto, "p", "growth", "tol", "max_iter"):
+    _whole("max_iter", o.max_iter, 0, np.inf, "be at least 0")
+    for name in (*may_be_auto, "p", "growth", "tol"):
         value = getattr(o, name)
         if name in may_be_auto and _is(value, "auto"):
             continue
@@ -1641,38 +1472,6 @@ def _check_options(o, n_views):
         if not lowest.get(name, 0.0) <= value < np.inf:
             raise ValueError(f"{name} must be finite and at least {lowest.get(name, 0.0):g}, got {value!r}")
     _check_norm_options(o.p, o.axis, o.fft_norm)
-
-
-def _count_neighbors(n_neighbors, m):
-    if isinstance(n_neighbors, str):
-        _check_choice("n_neighbors", n_neighbors, ("auto",))
-        return min(8, m - 1)
-    if not isinstance(n_neighbors, (int, np.integer)) or isinstance(n_neighbors, bool):
-        raise TypeError(f"n_neighbors must be an int or 'auto', got {n_neighbors!r}")
-    if not 1 <= n_neighbors < m:
-        raise ValueError(
-            f"n_neighbors={n_neighbors} must be at least 1 and below the number of anchors, {m}: "
-            "give more anchors or fewer neighbours"
-        )
-    return int(n_neighbors)
-
-
-def _check_anchors(anchors, n):
-    anchors = np.asarray(anchors)
-    if anchors.ndim != 1 or anchors.dtype.kind not in "iu":
-        raise TypeError(f"anchors must be {', '.join(map(repr, ANCHORS))} or a 1-D array of sample indices")
-    if len(anchors) < 2 or anchors.min() < 0 or anchors.max() >= n or len(np.unique(anchors)) < len(anchors):
-        raise ValueError(f"anchors must be at least 2 different sample indices between 0 and {n - 1}")
-    return anchors
-
-
-def _check_labels(init, n, k):
-    labels = np.asarray(init)
-    if labels.shape != (n,) or labels.dtype.kind not in "iu":
-        raise ValueError(f"init must be 'spectral', 'identity' or ({n},) integer labels, got shape {labels.shape}")
-    if not np.array_equal(np.unique(labels), np.arange(k)):
-        raise ValueError(f"init must use every label from 0 to {k - 1}, it has {len(np.unique(labels))} different ones")
-    return labels
 
 
 class _Progress:
@@ -1733,8 +1532,7 @@ class AGTF(ClusterMixin, BaseEstimator):
         options = self.get_params(deep=False)
         # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
         self.result_ = _cluster(X, options.pop("n_clusters"), mask, options, fewest=1)
-        self.labels_ = self.result_.labels
-        self.n_iter_ = self.result_.n_iter
+        self.labels_, self.n_iter_ = self.result_.labels, self.result_.n_iter
         return self
 
     def predict(self, X, mask=None):
@@ -1767,21 +1565,9 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
     """Numbers of clusters that the data suggest, from gaps in the spectrum of their anchor graphs.
 
     k clusters that are hardly joined make k eigenvalues close to 1 and a drop after them. The score of k is the log of
-    the ratio of eigenvalue k to eigenvalue k + 1, of the views' graphs together plus of the joint graph.
+    the ratio of eigenvalue k to eigenvalue k + 1, of the views' graphs together plus of the joint graph. Numbers from 2
+    to `k_max` are considered, the other options are those of `cluster`; returns a `Suggestion`.
 
-    Parameters
-    ----------
-    views, mask, scale, random_state
-        As for `cluster`.
-    k_max : int
-        Largest number to consider.
-
-    Returns
-    -------
-    Suggestion
-
-    Examples
-    --------
     >>> import numpy as np, agtf
     >>> rng = np.random.default_rng(0)
     >>> X = 9 * rng.normal(size=(4, 5))[rng.integers(0, 4, 200)] + rng.normal(size=(200, 5))
@@ -1798,6 +1584,9 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
         rng, V = check_random_state(random_state), len(views)
         graph = _prepare(views, k_max, mask, o, rng, _Progress(0))[3].draw(0).normalised(1)
         parts = [_spectrum(graph.matrix(slices), k_max + 1)[0] for slices in (range(V), [V])]
+    # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
+    length = min(map(len, parts))
+    parts = [np.pad(part[:length], (0, max(3 - length, 0)), mode="edge") for part in parts]
     parts = [np.maximum(part / part[0], 1e-12) for part in parts]
     scores = sum(np.log(part[1:-1] / part[2:]) for part in parts)
     order = np.argsort(-scores, kind="stable")
@@ -1806,24 +1595,17 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
 
 # ======================================================================================================================
 # 9 data and scores
-# ======================================================================================================================
+
+_LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
+_DIGIT_VIEWS = ("pixels", "Fourier", "gradients", "profiles")
 
 
 def score(y_true, labels):
-    """The seven scores of the paper's figures, all 1 for a perfect partition.
+    """The seven scores of the paper's figures in a dict, all 1 for a perfect partition of (n,) labels.
 
-    Parameters
-    ----------
-    y_true, labels : (n,) arrays
+    "ACC" (best one-to-one matching of clusters and classes), "NMI", "purity", "ARI", and over pairs of samples
+    "F-score", "precision" and "recall".
 
-    Returns
-    -------
-    dict
-        "ACC" (best one-to-one matching of clusters and classes), "NMI", "purity", "ARI", and over pairs of samples
-        "F-score", "precision" and "recall".
-
-    Examples
-    --------
     >>> import agtf
     >>> agtf.score([0, 0, 1, 1], [5, 5, 3, 3])["ACC"]
     1.0
@@ -1847,13 +1629,9 @@ def score(y_true, labels):
 
 
 def digits_views():
-    """Four descriptors of scikit-learn's 1797 handwritten digits of 8 x 8 pixels, and their classes.
+    """Four descriptors of scikit-learn's 1797 handwritten digits of 8 x 8 pixels, a list of views, and their classes.
 
-    Returns
-    -------
-    views : list of (1797, d_v) arrays
-        Pixels (64), magnitudes of the Fourier transform (40), histograms of gradients (72), ink profiles (48).
-    y : (1797,) int array
+    Pixels (64), magnitudes of the Fourier transform (40), histograms of gradients (72), ink profiles (48).
     """
     from sklearn.datasets import load_digits
 
@@ -1861,44 +1639,28 @@ def digits_views():
     images = digits.images / 16.0
     n = len(images)
     fourier = np.abs(np.fft.rfft2(images)).reshape(n, -1)
-
     down, right = np.gradient(images, axis=(1, 2))
     strength, angle = np.hypot(down, right), np.arctan2(down, right)
     bins = np.floor((angle / (2 * np.pi) + 0.5) * 8 - 1e-9).astype(int) % 8
     by_angle = np.where(bins[..., None] == np.arange(8), strength[..., None], 0.0)
     corners = (0, 2, 4)  # overlapping 4 x 4 cells
-    cells = [by_angle[:, r : r + 4, c : c + 4].sum(axis=(1, 2)) for r in corners for c in corners]
-    gradients = np.hstack(cells)
-
+    gradients = [by_angle[:, r : r + 4, c : c + 4].sum(axis=(1, 2)) for r in corners for c in corners]
     ink = images > 0.3
-    depths = []
-    for axis in (1, 2):
-        for side in (ink, np.flip(ink, axis)):
-            depths.append(np.where(side.any(axis=axis), side.argmax(axis=axis), 8))
+    sides = [(side, axis) for axis in (1, 2) for side in (ink, np.flip(ink, axis))]
+    depths = [np.where(side.any(axis=axis), side.argmax(axis=axis), 8) for side, axis in sides]
     profiles = np.hstack([images.sum(axis=1), images.sum(axis=2), *depths])
-    return [images.reshape(n, -1), fourier, gradients, profiles.astype(float)], digits.target
-
-
-_LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
+    return [images.reshape(n, -1), fourier, np.hstack(gradients), profiles.astype(float)], digits.target
 
 
 def load_views(path):
-    """Read multi-view data: a .mat file of the field, an .npz file, or one .csv file per view.
+    """Read multi-view data: a .mat file of the field, an .npz file, or a list of .csv files, one per view.
 
-    Parameters
-    ----------
-    path : path or list of paths
-        A .mat file has a cell array of matrices (samples as rows or as columns) or one matrix per view, and labels
-        named Y, y, gt, truth, ...; an .npz file one array per view, and labels under such a name. In .csv files a
-        first line of names is skipped, and a column with such a name holds the labels.
-
-    Returns
-    -------
-    views : list of (n, d_v) arrays or CSR matrices
-    labels : (n,) array or None
+    A .mat file has a cell array of matrices (samples as rows or as columns) or one matrix per view, and labels named
+    Y, y, gt, truth, ...; an .npz file one array per view, and labels under such a name. In .csv files a first line of
+    names is skipped, and a column with such a name holds the labels. Returns a list of (n, d_v) arrays or CSR matrices,
+    and (n,) labels or None.
     """
-    paths = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-    paths = [os.fspath(p) for p in paths]
+    paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
     kinds = {os.path.splitext(p)[1].lower() for p in paths}
     if kinds == {".csv"}:
         tables = [_read_csv(p) for p in paths]
@@ -1907,7 +1669,7 @@ def load_views(path):
     if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
         raise ValueError(f"give one .mat file, one .npz file, or .csv files, one per view; got {', '.join(paths)}")
     try:
-        variables = _read_mat(paths[0]) if kinds == {".mat"} else _read_npz(paths[0])
+        variables = _read_variables(paths[0])
     except OSError:
         raise
     except Exception as error:  # a damaged file can make the readers raise anything
@@ -1922,9 +1684,13 @@ def load_views(path):
     return _oriented(tables, labels, paths[0])
 
 
-def _read_mat(path):
+def _read_variables(path):
+    """The matrices in a .mat or .npz file, by name."""
     from scipy.io import loadmat
 
+    if path.lower().endswith(".npz"):
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as contents:
+            return {name: np.atleast_2d(value) for name, value in contents.items() if value.ndim in (1, 2)}
     try:
         contents = loadmat(path)
     except NotImplementedError:
@@ -1944,33 +1710,27 @@ def _read_hdf5(path):
             parts = (node["data"][()], node["ir"][()], node["jc"][()])
             return sparse.csc_array(parts, (int(node.attrs["MATLAB_sparse"]), len(parts[2]) - 1))
         array = node[()].T
-        if node.dtype != h5py.ref_dtype:
-            return array
-        cell = np.empty(array.shape, object)
-        for at, reference in np.ndenumerate(array):
-            cell[at] = value(node.file[reference])
-        return cell
+        for at, reference in np.ndenumerate(array) if node.dtype == h5py.ref_dtype else ():
+            array[at] = value(node.file[reference])  # references come in arrays of objects
+        return array
 
     with h5py.File(path, "r") as file:
         nodes = {name: node for name, node in file.items() if not name.startswith("#")}
         return {name: value(node) for name, node in nodes.items() if isinstance(node, h5py.Dataset) or "data" in node}
 
 
-def _read_npz(path):
-    with np.load(path, allow_pickle=False) as contents:
-        variables = {name: contents[name] for name in contents.files}
-    return {name: np.atleast_2d(value) for name, value in variables.items() if value.ndim in (1, 2)}
-
-
 def _read_csv(path):
     with open(path, encoding="utf-8-sig") as file:
-        first = file.readline().strip()
+        first, second = file.readline().strip(), file.readline().strip()
+    if not first:
+        raise ValueError(f"{path} is empty")
     separator = next((s for s in (",", ";", "\t") if s in first), ",")
     names = [name.strip().strip('"').lower() for name in first.split(separator)]
     has_header = any(re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|-?inf", name) is None for name in names)
-    cells = np.genfromtxt(
-        path, delimiter=separator, skip_header=int(has_header), dtype=str, encoding="utf-8-sig", ndmin=2
-    )
+    if has_header and not second:
+        raise ValueError(f"{path} has a line of names and nothing else")
+    layout = {"delimiter": separator, "skip_header": int(has_header), "encoding": "utf-8-sig"}
+    cells = np.genfromtxt(path, dtype=str, ndmin=2, **layout)
     at = next((c for c, name in enumerate(names) if has_header and name in _LABEL_NAMES), None)
     labels = None if at is None else cells[:, at]
     cells = np.delete(cells, [] if at is None else [at], axis=1)
@@ -1986,12 +1746,10 @@ def _oriented(tables, labels, path):
     if not tables or any(len(t.shape) != 2 for t in tables):
         raise ValueError(f"{path} holds no views: expected a cell array of matrices, or one matrix per view")
     labels = None if labels is None else np.asarray(labels).ravel()
-    rows, columns = {t.shape[0] for t in tables}, {t.shape[1] for t in tables}
-    if labels is not None:
-        n = len(labels)
-    else:
-        n = next((sizes.pop() for sizes in (rows, columns) if len(sizes) == 1), 0)
-    views = [t if t.shape[0] == n else t.T for t in tables]
+    heights, widths = map(set, zip(*(t.shape for t in tables)))
+    common = next((sizes.pop() for sizes in (heights, widths) if len(sizes) == 1), 0)
+    n = common if labels is None else len(labels)
+    views = [t if t.shape[0] == n else t.T.tocsr() if sparse.issparse(t) else t.T for t in tables]
     if any(view.shape[0] != n for view in views):
         shapes = ", ".join(str(t.shape) for t in tables)
         raise ValueError(f"{path}: the views' shapes {shapes} share no number of samples" + f" {n}" * bool(n))
@@ -2000,13 +1758,17 @@ def _oriented(tables, labels, path):
 
 # ======================================================================================================================
 # 10 pictures: each helper draws on `ax`, or on axes of its own, and returns them. matplotlib is imported here only.
-# ======================================================================================================================
+
+_CENTRED = {"ha": "center", "va": "center", "fontsize": "small"}
 
 
-def _axes(ax, width=5.0, height=4.0):
+def _axes(ax, width=5.0, height=4.0, columns=None):
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=(width, height), layout="constrained")[1] if ax is None else ax
+    if ax is None:
+        axes = plt.subplots(1, columns or 1, figsize=(width, height), layout="constrained", squeeze=False)[1][0]
+        ax = axes if columns else axes[0]
+    return ax
 
 
 def _colours(k):
@@ -2017,9 +1779,21 @@ def _colours(k):
     return few[:k] if k <= len(few) else [matplotlib.colormaps["viridis"](c / (k - 1)) for c in range(k)]
 
 
-def _heat(ax, image, label, **options):
+def _heat(ax, image, label, form=None, **options):
+    """A heat map with its colour bar and, if there is a format for them, the values written in."""
     drawn = ax.imshow(image, **{"aspect": "auto", "interpolation": "nearest", "cmap": "viridis", **options})
     ax.figure.colorbar(drawn, ax=ax, label=label)
+    if form:
+        middle = (np.nanmin(image) + np.nanmax(image)) / 2
+        for (i, j), value in np.ndenumerate(image):
+            ax.text(j, i, form.format(value), color="white" if value < middle else "black", **_CENTRED)
+    return ax
+
+
+def _labelled(ax, whole_x=False, **labels):
+    if whole_x:
+        ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.set(**labels)
     return ax
 
 
@@ -2027,9 +1801,7 @@ def plot_indicator(result, ax=None):
     """The paper's label figure: consensus memberships, samples (ordered by cluster) x clusters."""
     order = np.lexsort((-result.memberships.max(axis=1), result.labels))
     ax = _heat(_axes(ax, 4, 5), result.memberships[order], "membership", vmin=0.0, vmax=1.0)
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(xlabel="cluster", ylabel="samples, ordered by cluster", title="Sample memberships")
-    return ax
+    return _labelled(ax, True, xlabel="cluster", ylabel="samples, ordered by cluster", title="Sample memberships")
 
 
 def plot_anchors(result, ax=None):
@@ -2037,21 +1809,16 @@ def plot_anchors(result, ax=None):
     memberships = result._slice_memberships()
     V, m, k = memberships.shape
     order = np.lexsort((-memberships.mean(axis=0).max(axis=1), result.anchor_labels))
-    gap = max(1, k // 8)
-    canvas = np.full((m, V * (k + gap) - gap), np.nan)
-    for v in range(V):
-        canvas[:, v * (k + gap) : v * (k + gap) + k] = memberships[v, order]
+    gap = np.full((m, max(1, k // 8)), np.nan)
+    canvas = np.hstack([part for v in range(V) for part in (memberships[v, order], gap)][:-1])
     ax = _heat(_axes(ax, 2.0 + 1.3 * V, 4.5), canvas, "probability", vmin=0.0, vmax=1.0)
-    ax.set_xticks(np.arange(V) * (k + gap) + (k - 1) / 2, result.slices)
-    ax.set(ylabel="anchors, ordered by cluster", title=f"Anchor memberships, {k} clusters in each panel")
-    return ax
+    ax.set_xticks(np.arange(V) * (k + gap.shape[1]) + (k - 1) / 2, result.slices)
+    return _labelled(ax, ylabel="anchors, ordered by cluster", title=f"Anchor memberships, {k} clusters in each panel")
 
 
 def plot_gallery(result, images, n_anchors=12, ax=None):
     """One row per cluster: the mean of its samples' images (n, height, width), then its most certain anchors."""
-    ax = _axes(ax, 7, 5.5)
-    images = np.asarray(images, float)
-    k = result.memberships.shape[1]
+    ax, images, k = _axes(ax, 7, 5.5), np.asarray(images, float), result.memberships.shape[1]
     height, width = images.shape[1] + 1, images.shape[2] + 1
     canvas = np.full((k * height, (n_anchors + 2) * width), np.nan)
     certainty = result._slice_memberships().mean(axis=0)
@@ -2061,58 +1828,44 @@ def plot_gallery(result, images, n_anchors=12, ax=None):
         voters = voters[np.argsort(-certainty[voters, c], kind="stable")][:n_anchors]
         tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[result.anchors[voters]])
         for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
-            row, left = c * height, column * width
-            canvas[row : row + height - 1, left : left + width - 1] = tile / max(tile.max(), 1e-300)
+            place = canvas[c * height :, column * width :]
+            place[: height - 1, : width - 1] = tile / max(tile.max(), 1e-300)
     ax.imshow(canvas, cmap="gray_r", interpolation="nearest")
     ax.set_xticks([width / 2 - 1, (n_anchors + 4) * width / 2 - 1], ["mean", "anchors, the most certain first"])
     ax.set_yticks(np.arange(k) * height + height / 2 - 1, [f"{c}  ({(result.labels == c).sum()})" for c in range(k)])
     ax.tick_params(length=0)
-    ax.set(ylabel="cluster (samples)", title="What the clusters are made of")
     ax.spines[:].set_visible(False)
-    return ax
+    return _labelled(ax, ylabel="cluster (samples)", title="What the clusters are made of")
 
 
 def plot_convergence(result, accuracy=None, ax=None):
-    """The three residuals per iteration and, on the right, the objective as a share of its first value.
-
-    `accuracy` (one value per iteration, from a callback) is drawn on the right as well.
-    """
+    """The residuals per iteration; on the right the objective / its first value, and `accuracy` (one per iteration)."""
     ax = _axes(ax)
     steps = np.arange(1, result.n_iter + 1)
     for name, colour, style in zip(HISTORY, _colours(3), ("-", "--", ":")):
         ax.semilogy(steps, np.maximum(result.history[name], 1e-16), style, color=colour, label=f"max |{name}|")
-    right = ax.twinx()
-    objective = result.history["objective"]
+    right, objective = ax.twinx(), result.history["objective"]
     right.plot(steps, objective / objective[0], color="0.5", label="objective / its first value")
     if accuracy is not None:
         right.plot(steps, accuracy, color="#d55e00", label="accuracy")
     right.set_ylim(bottom=0)
-    ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(xlabel="iteration", ylabel="residual", title="Convergence")
     right.set_ylabel("share")
-    lines = [*ax.get_lines(), *right.get_lines()]
-    ax.legend(lines, [line.get_label() for line in lines], loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
-    return ax
+    ax.legend(handles=[*ax.lines, *right.lines], loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
+    return _labelled(ax, True, xlabel="iteration", ylabel="residual", title="Convergence")
 
 
 def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
     """2-D picture ("pca" or "tsne") of indicators (n, k), coloured by labels; a list of them gives a row of panels."""
-    import matplotlib.pyplot as plt
-
-    if isinstance(points, (list, tuple)):
-        if ax is None:
-            size = (2.6 * len(points), 2.9)
-            ax = plt.subplots(1, len(points), figsize=size, layout="constrained", squeeze=False)[1][0]
-        return np.array([plot_embedding(p, labels, method, random_state, a) for p, a in zip(points, ax)])
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
 
+    if isinstance(points, (list, tuple)):
+        panels = _axes(ax, 2.6 * len(points), 2.9, len(points))
+        return np.array([plot_embedding(p, labels, method, random_state, a) for p, a in zip(points, panels)])
     _check_choice("method", method, ("pca", "tsne"))
     points = np.asarray(points, float)
-    if method == "pca":
-        flat = PCA(2, random_state=random_state).fit_transform(points)
-    else:
-        flat = TSNE(perplexity=min(30, (len(points) - 1) / 3), random_state=random_state).fit_transform(points)
+    chart = PCA(2) if method == "pca" else TSNE(2, perplexity=min(30, (len(points) - 1) / 3))
+    flat = chart.set_params(random_state=random_state).fit_transform(points)
     classes, index = np.unique(labels, return_inverse=True)
     ax = _axes(ax)
     for c, colour in enumerate(_colours(len(classes))):
@@ -2120,16 +1873,12 @@ def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
         ax.scatter(*flat[at].T, s=8, color=colour, linewidths=0)
         if len(classes) <= 30:
             box = {"facecolor": "white", "edgecolor": colour, "boxstyle": "round,pad=0.15"}
-            ax.text(*np.median(flat[at], axis=0), str(classes[c]), ha="center", va="center", fontsize="small", bbox=box)
-    ax.set(xticks=[], yticks=[], title={"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method])
-    return ax
+            ax.text(*np.median(flat[at], axis=0), str(classes[c]), bbox=box, **_CENTRED)
+    return _labelled(ax, xticks=[], yticks=[], title={"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method])
 
 
 def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
-    """Scores against one parameter: mean lines with bands from lowest to highest over seeds.
-
-    `scores` is (values,) or (values, seeds), or a dict of such arrays, one per line.
-    """
+    """Means with bands from lowest to highest of scores (values,) or (values, seeds), or of a dict of such arrays."""
     ax = _axes(ax)
     series = scores if isinstance(scores, dict) else {"": scores}
     for (name, table), colour, marker in zip(series.items(), _colours(len(series)), "osD^vP*X" * len(series)):
@@ -2140,25 +1889,15 @@ def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
         ax.set_xscale("log")
     if isinstance(scores, dict):
         ax.legend()
-    ax.set(xlabel=xlabel, ylabel=ylabel)
-    return ax
+    return _labelled(ax, xlabel=xlabel, ylabel=ylabel)
 
 
 def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
     """Scores (len(lambda1), len(lambda2)) as a heat map with the values written in."""
-    ax = _heat(_axes(ax), np.asarray(scores, float), label)
+    ax = _heat(_axes(ax), np.asarray(scores, float), label, "{:.2f}")
     ax.set_xticks(range(len(lambda2)), [f"{x:g}" for x in lambda2])
     ax.set_yticks(range(len(lambda1)), [f"{x:g}" for x in lambda1])
-    _write_in(ax, np.asarray(scores, float), "{:.2f}")
-    ax.set(xlabel="lambda2", ylabel="lambda1")
-    return ax
-
-
-def _write_in(ax, values, form):
-    middle = (np.nanmin(values) + np.nanmax(values)) / 2
-    for (i, j), value in np.ndenumerate(values):
-        colour = "white" if value < middle else "black"
-        ax.text(j, i, form.format(value), ha="center", va="center", color=colour, fontsize="small")
+    return _labelled(ax, xlabel="lambda2", ylabel="lambda1")
 
 
 def plot_confusion(y_true, labels, ax=None):
@@ -2166,14 +1905,11 @@ def plot_confusion(y_true, labels, ax=None):
     counts = contingency_matrix(y_true, labels)
     matched = linear_sum_assignment(-counts)[1]
     order = np.concatenate([matched, np.setdiff1d(np.arange(counts.shape[1]), matched)])
-    ax = _heat(_axes(ax), counts[:, order], "samples")
+    ax = _heat(_axes(ax), counts[:, order], "samples", "{:.0f}" if max(counts.shape) <= 12 else None)
     if max(counts.shape) <= 25:
         ax.set_xticks(range(len(order)), np.unique(labels)[order])
         ax.set_yticks(range(len(counts)), np.unique(y_true))
-    if max(counts.shape) <= 12:
-        _write_in(ax, counts[:, order], "{:.0f}")
-    ax.set(xlabel="cluster", ylabel="class", title=f"ACC {score(y_true, labels)['ACC']:.3f}")
-    return ax
+    return _labelled(ax, xlabel="cluster", ylabel="class", title=f"ACC {score(y_true, labels)['ACC']:.3f}")
 
 
 def plot_explain(explanation, ax=None):
@@ -2182,20 +1918,19 @@ def plot_explain(explanation, ax=None):
     voted = np.unique(explanation.clusters[explanation.weights > 0])
     colours = dict(zip(voted, _colours(len(voted))))
     for v, weights in enumerate(explanation.weights):
-        left = 0.0
-        for anchor, weight, c in zip(explanation.anchors[v], weights, explanation.clusters[v]):
-            ax.barh(v, weight, left=left, color=colours.get(c), edgecolor="white")
+        ends = np.cumsum(weights)
+        for anchor, weight, end, c in zip(explanation.anchors[v], weights, ends, explanation.clusters[v]):
+            ax.barh(v, weight, left=end - weight, color=colours.get(c), edgecolor="white")
             if weight > 0.08:
-                ax.text(left + weight / 2, v, anchor, ha="center", va="center", fontsize="small", color="white")
-            left += weight
+                ax.text(end - weight / 2, v, anchor, color="white", **_CENTRED)
     names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     handles = [ax.bar(0, 0, color=colour) for colour in colours.values()]
     ax.legend(handles, [f"cluster {c}" for c in voted], loc="center left", bbox_to_anchor=(1, 0.5))
-    ax.set(xlabel="weight of the anchor (its sample number)", ylabel="slice (share in the decision)", xlim=(0, 1))
     ax.set_title(f"Why sample {explanation.sample} is in cluster {explanation.label}")
-    return ax
+    x, y = "weight of the anchor (its sample number)", "slice (share in the decision)"
+    return _labelled(ax, xlabel=x, ylabel=y, xlim=(0, 1))
 
 
 def plot_views(result, ax=None):
@@ -2205,8 +1940,8 @@ def plot_views(result, ax=None):
     ax = _axes(ax, 5, 1.2 + 0.45 * len(agreement))
     ax.bar_label(ax.barh(result.slices, agreement, color=_colours(1)), fmt="%.2f", padding=3)
     ax.invert_yaxis()
-    ax.set(xlim=(0, 1.12), xlabel="share of samples with the consensus' label", title="Agreement of the views")
-    return ax
+    text = "share of samples with the consensus' label"
+    return _labelled(ax, xlim=(0, 1.12), xlabel=text, title="Agreement of the views")
 
 
 def plot_k(suggestion, ax=None):
@@ -2215,15 +1950,13 @@ def plot_k(suggestion, ax=None):
     ax.plot(np.arange(1, len(suggestion.spectrum) + 1), suggestion.spectrum, "o-", color=_colours(1)[0], markersize=4)
     for k, value, colour in zip(suggestion.candidates[:3], suggestion.scores, _colours(4)[1:]):
         ax.axvline(k + 0.5, color=colour, linestyle="--", label=f"k = {k} (score {value:.2f})")
-    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(title="drops")
-    ax.set(xlabel="number of clusters", ylabel="eigenvalue of the graphs", title="How many clusters?")
-    return ax
+    text = "eigenvalue of the graphs"
+    return _labelled(ax, True, xlabel="number of clusters", ylabel=text, title="How many clusters?")
 
 
 # ======================================================================================================================
 # 11 command line
-# ======================================================================================================================
 
 
 def _kmeans_baseline(views, k, random_state=0):
@@ -2232,18 +1965,16 @@ def _kmeans_baseline(views, k, random_state=0):
         data = _arrange(views, None, canonical=True)
         data.scalings = [_fit_scaling(data, v, "auto") for v in range(len(views))]
         found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_
-    labels = np.empty_like(found)
-    labels[data.rows] = found
-    return labels
+    return found[np.argsort(data.rows)]
 
 
-def _demo(output, quiet):
+def _demo(output, verbose):
     """Cluster the built-in digits, compare with simpler ways, draw a picture."""
     from sklearn.datasets import load_digits
 
     views, y = digits_views()
     started = time.perf_counter()
-    result = cluster(views, 10, verbose=_show_progress(quiet))
+    result = cluster(views, 10, verbose=verbose)
     seconds = time.perf_counter() - started
     print("1797 handwritten digits, 8 x 8 pixels, 10 classes; the classes are used for the scores only.")
     print("views: " + ", ".join(f"{name} ({v.shape[1]})" for name, v in zip(_DIGIT_VIEWS, views)))
@@ -2252,17 +1983,13 @@ def _demo(output, quiet):
     rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(_DIGIT_VIEWS, views)}
     scores = {name: score(y, labels) for name, labels in rows.items()}
     print(_score_table(scores))
-    sizes = np.bincount(result.labels, minlength=10)
-    common = [np.bincount(y[result.labels == c], minlength=10) for c in range(10)]
+    counts = [np.bincount(y[result.labels == c], minlength=10) for c in range(10)]
     print("\ncluster      " + "".join(f"{c:6d}" for c in range(10)))
-    print("samples      " + "".join(f"{size:6d}" for size in sizes))
-    print("mostly digit " + "".join(f"{count.argmax():6d}" for count in common))
-    print("its share    " + "".join(f"{count.max() / max(count.sum(), 1):6.0%}" for count in common))
+    print("samples      " + "".join(f"{count.sum():6d}" for count in counts))
+    print("mostly digit " + "".join(f"{count.argmax():6d}" for count in counts))
+    print("its share    " + "".join(f"{count.max() / max(count.sum(), 1):6.0%}" for count in counts))
     _demo_picture(result, load_digits().images, {name: s["ACC"] for name, s in scores.items()}, output)
     print(f"\npicture: {output}")
-
-
-_DIGIT_VIEWS = ("pixels", "Fourier", "gradients", "profiles")
 
 
 def _score_table(scores):
@@ -2280,35 +2007,28 @@ def _demo_picture(result, images, accuracies, output):
     gallery, indicator, bars = figure.subplots(1, 3, width_ratios=[2.1, 1, 1.3])
     plot_gallery(result, images, ax=gallery)
     plot_indicator(result, ax=indicator)
-    names = list(accuracies)[::-1]
-    drawn = bars.barh(names, [accuracies[name] for name in names], color=["#56b4e9"] * (len(names) - 1) + ["#d55e00"])
-    bars.bar_label(drawn, fmt="%.3f", padding=3)
+    colours = ["#d55e00"] + ["#56b4e9"] * (len(accuracies) - 1)
+    bars.bar_label(bars.barh(*zip(*accuracies.items()), color=colours), fmt="%.3f", padding=3)
+    bars.invert_yaxis()
     bars.set(xlim=(0, 1.15), xlabel="accuracy", title="Against simpler ways")
     bars.spines[["top", "right"]].set_visible(False)
     figure.savefig(output, dpi=110)
-
-
-def _show_progress(quiet):
-    return int(not quiet and sys.stderr.isatty())
 
 
 def _write_labels(path, labels, inputs):
     """Write labels as a one-column .csv file, whole or not at all, never over an input."""
     if any(os.path.exists(path) and os.path.samefile(path, given) for given in inputs):
         raise ValueError(f"{path} is an input file, choose another output")
-    partial = f"{path}.part"
-    with open(partial, "w", encoding="ascii") as file:
+    with open(f"{path}.part", "w", encoding="ascii") as file:
         file.write("label\n" + "\n".join(map(str, labels)) + "\n")
-    os.replace(partial, path)
+    os.replace(f"{path}.part", path)
 
 
 def _main(arguments=None):
     import argparse
 
-    parser = argparse.ArgumentParser(
-        prog="python -m agtf",
-        description="Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture.",
-    )
+    about = "Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture."
+    parser = argparse.ArgumentParser(prog="python -m agtf", description=about)
     parser.add_argument("data", nargs="*", help="one .mat or .npz file, or one .csv file per view")
     parser.add_argument("-k", "--clusters", type=int, help="number of clusters (default: that of the file's labels)")
     parser.add_argument("-o", "--output", help="file for the labels, or for the demo's picture")
@@ -2316,17 +2036,18 @@ def _main(arguments=None):
     parser.add_argument("--quiet", action="store_true", help="no progress line")
     parser.add_argument("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
+    verbose = int(not given.quiet and sys.stderr.isatty())
     try:
         if not given.data:
             if given.clusters is not None:
                 parser.error("-k is for data files; the built-in digits have 10 clusters")
-            _demo(given.output or "agtf-digits.png", given.quiet)
+            _demo(given.output or "agtf-digits.png", verbose)
             return 0
         views, y = load_views(given.data)
         k = given.clusters if given.clusters is not None else None if y is None else len(np.unique(y))
         if k is None:
             parser.error(f"{given.data[0]} has no labels to count: give the number of clusters with -k")
-        result = cluster(views, k, random_state=given.seed, verbose=_show_progress(given.quiet))
+        result = cluster(views, k, random_state=given.seed, verbose=verbose)
         print(f"{len(result.labels)} samples, {len(views)} views: " + ", ".join(str(v.shape[1]) for v in views))
         print("cluster sizes: " + ", ".join(map(str, np.bincount(result.labels, minlength=k))))
         if y is not None and len(y) == len(result.labels):
@@ -2336,7 +2057,7 @@ def _main(arguments=None):
             print(f"labels: {given.output}")
         return 0
     except (OSError, ValueError, TypeError, MemoryError) as error:
-        print(f"agtf: {error}", file=sys.stderr)
+        print(f"agtf: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
 

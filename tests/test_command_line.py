@@ -82,3 +82,43 @@ def test_help_explains(capsys):
     out = capsys.readouterr().out
     for word in ("Without arguments", "-k", "-o", "--quiet", ".mat"):
         assert word in out
+
+
+def test_a_folder_of_broken_files(data_file, capsys):
+    folder, whole = data_file.parent, data_file.read_bytes()
+    np.savez(folder / "good.npz", a=np.ones((5, 2)), b=np.ones((5, 3)))
+    npz = (folder / "good.npz").read_bytes()
+    broken = {
+        "half.mat": whole[: len(whole) // 2],
+        "head.mat": whole[:100],
+        "empty.mat": b"",
+        "flipped.mat": whole[:128] + bytes(255 - b for b in whole[128:300]) + whole[300:],
+        "v73.mat": b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM" + bytes(600),
+        "half.npz": npz[: len(npz) // 2],
+        "text.npz": b"not a zip file",
+        "empty.npz": b"",
+        "words.csv": b"a,b\n1,two\n3,4\n",
+        "ragged.csv": b"1,2\n3\n4,5\n",
+        "empty.csv": b"",
+        "binary.csv": bytes(range(256)),
+        "holes.csv": b"a,b\n1,\n3,4\n5,6\n",
+    }
+    for name, content in broken.items():
+        (folder / name).write_bytes(content)
+    np.savez(folder / "objects.npz", X=np.array([{}, []], object))
+    np.savez(folder / "ragged.npz", a=np.ones((5, 2)), b=np.ones((7, 3)))
+    savemat(folder / "lengths.mat", {"X": np.array([[np.ones((4, 2)), np.ones((5, 3))]], object)})
+    savemat(folder / "struct.mat", {"X": {"a": 1}})
+    for name in [*broken, "objects.npz", "ragged.npz", "lengths.mat", "struct.mat"]:
+        assert agtf._main([str(folder / name), "-k", "2", "-o", str(folder / "out.csv")]) == 2, name
+        out, err = capsys.readouterr()
+        assert err.startswith("agtf: ") and err.count("\n") == 1, (name, err)
+        assert not (folder / "out.csv").exists()
+
+
+def test_output_is_whole_or_not_there(data_file, monkeypatch):
+    labels = data_file.with_name("labels.csv")
+    labels.write_text("old\n")
+    monkeypatch.setattr(agtf.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    assert agtf._main([str(data_file), "-k", "3", "-o", str(labels)]) == 2
+    assert labels.read_text() == "old\n"

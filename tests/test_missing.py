@@ -107,6 +107,17 @@ def test_what_cannot_be_done_is_said(problem):
     broken[1][[3, 9], 2] = np.nan
     with pytest.raises(ValueError, match=r"views\[1\] contains NaN or infinity in 2 partly .* in row 3"):
         agtf.cluster(broken, 3)
+    nowhere = np.ones((120, 3), bool)
+    nowhere[:, 1] = False
+    with pytest.raises(ValueError, match=r"views\[1\] was observed in no sample"):
+        agtf.cluster(views, 3, mask=nowhere)
+
+
+def test_few_samples_are_clustered_at_once():
+    views, y = blobs(n=45, k=3)
+    mask = np.ones((45, len(views)), bool)
+    mask[:5, 1] = False  # fewer than 20 complete samples a cluster: nobody is left to vote on
+    assert agtf.score(y, agtf.cluster(views, 3, mask=mask).labels)["ACC"] == 1.0
 
 
 @needs_jit
