@@ -72,6 +72,12 @@ def test_anchors_and_graph_are_those_of_the_definition():
     np.testing.assert_allclose(graph, naive.anchor_graph(X, X[anchors], 3), atol=1e-12)
 
 
+def test_anchors_do_not_depend_on_the_layout_in_memory():
+    X = np.random.default_rng(2).normal(size=(300, 40))
+    rows, columns = (paper.vda(paper.scaled(np.array(X, order=order), "unit"), 120) for order in "CF")
+    assert np.array_equal(rows, columns)
+
+
 def test_a_first_step_without_graph_keeps_the_start():
     # H before G, G = 0: B2 vanishes, and its polar factor is the previous H.
     dense, _ = problem()

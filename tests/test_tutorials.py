@@ -108,6 +108,8 @@ def test_runs(path, monkeypatch, tmp_path):
     pytest.importorskip("ipykernel", reason="running notebooks needs ipykernel")
     monkeypatch.setenv("AGTF_FAST", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    for library in ("OMP", "OPENBLAS"):  # small problems: threads of scikit-learn would only wait for each other
+        monkeypatch.setenv(f"{library}_NUM_THREADS", "1")
     # The data folder is found from the project's root, the kernel runs in tutorials/.
     folder = pathlib.Path(os.environ.get("AGTF_DATA", ROOT.parent / "shared" / "data")).resolve()
     monkeypatch.setenv("AGTF_DATA", str(folder))
