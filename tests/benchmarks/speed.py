@@ -158,6 +158,9 @@ def timed_cluster(views, k):
             if not stages or stages[-1][0] != stage:
                 stages.append((stage, time.perf_counter()))
 
+    if os.path.exists("/proc/self/clear_refs"):
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # from here on the peak is that of cluster(), not of making the data
     original, agtf._Progress = agtf._Progress, Progress
     before = peak_mb()
     started = time.perf_counter()
