@@ -1825,7 +1825,9 @@ def plot_gallery(result, images, n_anchors=12, ax=None):
     for c in range(k):
         members = images[result.labels == c]
         voters = np.flatnonzero(result.anchor_labels == c)
-        voters = voters[np.argsort(-certainty[voters, c], kind="stable")][:n_anchors]
+        voters = voters[np.argsort(-certainty[voters, c], kind="stable")]
+        once = np.sort(np.unique(result.anchors[voters], return_index=True)[1])  # not once for every draw
+        voters = voters[once][:n_anchors]
         tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[result.anchors[voters]])
         for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
             place = canvas[c * height :, column * width :]
