@@ -28,7 +28,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 
 import numba
@@ -46,7 +46,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits  # a dependency of scikit-learn
+from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
 
 __version__ = "0.1.0"
 __all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_confusion plot_convergence
@@ -197,6 +197,16 @@ def _clip(H, Q, Y1, mu, lo, hi):
             Y1[i, c] = mu * (z - q)
             worst = max(worst, abs(q - H[i, c]))
     return worst
+
+
+@cache
+def _thread_pools():
+    return ThreadpoolController()  # searches the loaded libraries, so once
+
+
+def _one_thread():
+    """BLAS and OpenMP on one thread, inside a with: their sums would depend on how many, and our blocks fill the cores."""
+    return _thread_pools().limit(limits=1)
 
 
 def _map_rows(function, n, rows=4096):
@@ -1298,8 +1308,7 @@ def _cluster(views, k, mask, options, fewest):
     rng = check_random_state(o.random_state)
     _check_memory(n, len(views) + bool(o.joint), k, o.n_neighbors)
 
-    # Results must not depend on how many threads BLAS or OpenMP would take; our own row blocks keep the cores busy.
-    with threadpool_limits(1):
+    with _one_thread():
         data, at, anchor_rows, graph = _prepare(views, k, mask, o, rng, progress)
         S = graph.normalised(k) if o.normalize else graph
 
@@ -1580,7 +1589,7 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
         raise ValueError(f"k_max must be an int between 2 and the number of samples less one, {n - 1}, got {k_max!r}")
     options = {p.name: p.default for p in inspect.signature(cluster).parameters.values()}
     o = SimpleNamespace(**{**options, "scale": scale})
-    with threadpool_limits(1):
+    with _one_thread():
         rng, V = check_random_state(random_state), len(views)
         graph = _prepare(views, k_max, mask, o, rng, _Progress(0))[3].draw(0).normalised(1)
         parts = [_spectrum(graph.matrix(slices), k_max + 1)[0] for slices in (range(V), [V])]
@@ -1963,7 +1972,7 @@ def plot_k(suggestion, ax=None):
 
 def _kmeans_baseline(views, k, random_state=0):
     """Labels of k-means on all scaled features together, the comparison of the digits demo."""
-    with threadpool_limits(1):
+    with _one_thread():
         data = _arrange(views, None, canonical=True)
         data.scalings = [_fit_scaling(data, v, "auto") for v in range(len(views))]
         found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_

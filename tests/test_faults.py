@@ -49,7 +49,9 @@ def test_concurrent_calls_give_the_same_labels(code):
 
 
 def test_interrupt_stops_cleanly():
-    code = "print('go', flush=True)\nwhile True: run()"
+    # A background job of a shell is started with interrupts ignored; Python then installs no handler of its own.
+    handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code = handler + "print('go', flush=True)\nwhile True: run()"
     process = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
