@@ -205,7 +205,7 @@ def _thread_pools():
 
 
 def _one_thread():
-    """BLAS and OpenMP on one thread, inside a with: their sums would depend on how many, and our blocks fill the cores."""
+    """For a with: BLAS and OpenMP on one thread. Their sums depend on the number; our own blocks fill the cores."""
     return _thread_pools().limit(limits=1)
 
 
