@@ -1022,7 +1022,7 @@ def _automatic_lambda(X, penalty, norm, share):
     else:
         square = np.linalg.eigvalsh(_slice_grams(_gram(X), norm.shape, norm.axis))[:, -1]
         leading = np.median(np.sqrt(np.maximum(square, 0.0))) * norm.factor()
-    # Shrinkage takes tau p s^(p-1) off a singular value s, and all of it below a threshold, which bounds tau for small p.
+    # Shrinkage takes tau p s^(p-1) off a singular value s, all of it below a threshold: that bounds tau for small p.
     bound = (6.0 * share * leading / _gst_threshold(1.0, norm.p)) ** (2.0 - norm.p)
     return penalty * min(share * leading ** (2.0 - norm.p) / norm.p, bound)
 
