@@ -28,7 +28,8 @@ def test_read_only_installation_works_without_cache(tmp_path):
 def test_everything_passes_without_the_compiler_and_covers_the_module(tmp_path):
     env = dict(os.environ, NUMBA_DISABLE_JIT="1", COVERAGE_FILE=str(tmp_path / "coverage"))
     tests = [sys.executable, "-m", "coverage", "run", f"--include={ROOT / 'agtf.py'}", "-m", "pytest", "-qx"]
-    done = subprocess.run([*tests, "-pno:cacheprovider", "tests", "--ignore=tests/test_tutorials.py"], cwd=ROOT, env=env, capture_output=True, text=True)
+    chosen = ["-pno:cacheprovider", "tests", "--ignore=tests/test_tutorials.py"]
+    done = subprocess.run([*tests, *chosen], cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:]
     report = subprocess.run(
         [sys.executable, "-m", "coverage", "report", "-m", "--fail-under=95"],
