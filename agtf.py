@@ -39,6 +39,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix, pair_confusion_matrix
@@ -584,7 +585,8 @@ def _count_anchors(n_anchors, data, k):
     n, complete = data.n, len(data.complete)
     if _is(n_anchors, "auto"):
         # Eight anchors a cluster, so that a sample's eight neighbours may all lie in its cluster.
-        m = max(min(2 * n // 3, max(8 * k, 200 if n < 1500 else 400)), 2 * k)
+        m = min(int(12 * np.sqrt(complete)), 1000) if n <= _DRAW_ROWS else 400
+        m = max(min(2 * complete // 3, max(8 * k, m)), 2 * k)
         m, least = min(m, max(len(data.distinct), 2)), 2 * k
     elif isinstance(n_anchors, (float, np.floating)):
         if not 0 < n_anchors <= 1:
@@ -746,7 +748,7 @@ def _anchor_graph(data, anchors, draws, k, joint):
 # ======================================================================================================================
 # 5 start: labels from the spectrum of the graphs.
 
-_KMEANS_ROWS = 20_000  # rows that the restarts of k-means see; the winner is then refined on all rows
+_KMEANS_ROWS = 20_000  # rows that k-means and the discriminants see; the others follow their rule
 
 
 def _spectral_labels(graph, k, joint, rng, seen=None):
@@ -803,15 +805,21 @@ def _embedding(A, k):
 
 
 def _kmeans_labels(X, k, rng):
+    """k-means, then rounds of linear discriminants: directions along which the clusters spread anyway count less."""
     n = X.shape[0]
+    some = np.arange(n) if n <= _KMEANS_ROWS else np.sort(rng.choice(n, _KMEANS_ROWS, replace=False))
+    seed = rng.randint(2**31 - 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters: we say so ourselves
-        seed = rng.randint(2**31 - 1)
-        if n <= _KMEANS_ROWS:
-            return KMeans(k, n_init=10, random_state=seed).fit(X).labels_
-        some = np.sort(rng.choice(n, _KMEANS_ROWS, replace=False))
-        centres = KMeans(k, n_init=10, random_state=seed).fit(X[some]).cluster_centers_
-        return KMeans(k, init=centres, n_init=1, max_iter=20).fit(X).labels_
+        rule = KMeans(k, n_init=10, random_state=seed).fit(X[some])
+    labels = rule.labels_
+    for _ in range(5 if 1 < len(np.unique(labels)) == k < len(some) else 0):
+        discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1, priors=np.full(k, 1 / k))
+        found = discriminants.fit(X[some], labels).predict(X[some])
+        if len(np.unique(found)) < k or np.array_equal(found, labels):
+            break
+        rule, labels = discriminants, found
+    return labels if len(some) == n else rule.predict(X)
 
 
 # ======================================================================================================================
@@ -1249,7 +1257,8 @@ def cluster(
         "medoid": the samples nearest to m k-means centres of all features together; "vda": the paper's variance rule;
         or the indices of the samples to use.
     n_anchors : int, float or "auto"
-        A number, a rate of the samples, or 200 (400 from 1500 samples on); at least 8 k, at most two thirds of n.
+        A number, a rate of the samples, or "auto": 12 sqrt(c) for the c samples seen in all views, at most 1000; at
+        least 8 k, at most two thirds of c; and 400 for more than 20,000 samples, where time matters more.
     n_draws : int or "auto"
         How often anchors are drawn; the graphs of the draws are averaged. "auto" is 3, and 1 if the number of anchors
         was given, if they are not drawn, or for more than 20,000 samples.
@@ -1264,10 +1273,10 @@ def cluster(
     axis, p, fft_norm
         The tensor Schatten p-norm, see `schatten_norm`. axis="sample" depends on the order of the rows.
     lambda1, lambda2 : float or "auto"
-        Weights of the norms of H and G. With "auto" the first shrinkage takes about half (a tenth) of a typical leading
+        Weights of the norms of H and G. With "auto" the first shrinkage takes about half (a twentieth) of a typical leading
         singular value of H (of G); much larger values make G collapse.
     penalty, growth : float or "auto", float
-        First value of the penalties mu, rho and sigma and their growth per iteration. "auto" is m / (2 k).
+        First value of the penalties mu, rho and sigma and their growth per iteration. "auto" is m / k.
     tol, max_iter : float, int
         Stop when max |Q - H| and max |Q - J|, both relative to sqrt(k / n), a typical entry of H, and max |G - F| are
         at most `tol`, or after `max_iter` iterations.
@@ -1316,9 +1325,9 @@ def _cluster(views, k, mask, options, fewest):
         progress("finding a start")
         norm = _Norm(float(o.p), o.axis, o.fft_norm, (graph.index.shape[1], k))
         H, Q, J, F = _start(graph, S, o.init, data, k, o.joint, norm.shape, rng)
-        o.penalty = 0.5 * graph.m / k if _is(o.penalty, "auto") else o.penalty
+        o.penalty = graph.m / k if _is(o.penalty, "auto") else o.penalty
         o.lambda1 = _automatic_lambda(H, o.penalty, norm, 0.5) if _is(o.lambda1, "auto") else o.lambda1
-        o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.1) if _is(o.lambda2, "auto") else o.lambda2
+        o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.05) if _is(o.lambda2, "auto") else o.lambda2
 
         def watch(iteration, H, Q, J, G, F, history):
             progress("iterating", f"{iteration}, residual {max(history[r][-1] for r in HISTORY[:3]):.1e}")

@@ -17,9 +17,11 @@ RATES = (0.0, 0.1, 0.3, 0.5)
 
 
 def holes(n, V, rate, seed):
+    """What is seen (n, V): every pair is missing with probability `rate`; samples seen nowhere get one view back."""
     rng = np.random.default_rng(seed)
     seen = rng.random((n, V)) >= rate
-    seen[np.arange(n), rng.integers(0, V, n)] = True
+    nowhere = np.flatnonzero(~seen.any(axis=1))
+    seen[nowhere, rng.integers(0, V, len(nowhere))] = True
     return seen
 
 
