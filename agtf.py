@@ -631,16 +631,17 @@ def _choose_anchors(data, anchors, m, draws, rng):
     X = X.toarray() if sparse.issparse(X) else X
 
     def draw(seed):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # rough centres are good enough to choose samples by
-            centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
+        centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
         chosen = []
         for distance in euclidean_distances(centres, X, squared=True):
             distance[chosen] = np.inf  # every centre takes another sample
             chosen.append(distance.argmin())
         return np.sort(pool[chosen])
 
-    return np.concatenate([draw(seed) for seed in rng.randint(2**31 - 1, size=draws)])
+    seeds = rng.randint(2**31 - 1, size=draws)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # rough centres are good enough to choose samples by
+        return np.concatenate(_map_rows(lambda i, _: draw(seeds[i]), draws, rows=1))
 
 
 def _vda(data, m):
@@ -813,7 +814,9 @@ def _kmeans_labels(X, k, rng):
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters: we say so ourselves
         rule = KMeans(k, n_init=10, random_state=seed).fit(X[some])
     labels = rule.labels_
-    for _ in range(5 if 1 < len(np.unique(labels)) == k < len(some) else 0):
+    for _ in range(5 if k > 1 else 0):
+        if np.bincount(labels, minlength=k).min() < 2:  # a cluster of one sample has no spread to learn from
+            break
         discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1, priors=np.full(k, 1 / k))
         found = discriminants.fit(X[some], labels).predict(X[some])
         if len(np.unique(found)) < k or np.array_equal(found, labels):
@@ -1150,6 +1153,16 @@ class Result:
         text = json.dumps(facts, default=lambda x: x.tolist() if isinstance(x, (np.ndarray, np.generic)) else repr(x))
         with open(path, "wb") as file:
             np.savez_compressed(file, facts=text, **arrays)
+
+    def __getstate__(self):
+        return self.__dict__ | {"agtf": __version__}
+
+    def __setstate__(self, state):
+        written = state.pop("agtf")
+        if written != __version__:
+            advice = "use Result.save and agtf.load between versions"
+            warnings.warn(f"pickled by agtf {written}, this is {__version__}: {advice}", UserWarning, stacklevel=2)
+        self.__dict__.update(state)
 
     def _slice_memberships(self):
         if self.joint_memberships is None:

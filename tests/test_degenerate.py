@@ -101,10 +101,11 @@ def test_two_hundred_clusters():
 
 
 @needs_jit
-def test_soak():
+@pytest.mark.parametrize("problems", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_soak(problems):
     """Small random problems of every kind, with no warning that is not ours."""
     draw = np.random.default_rng(1)
-    for _ in range(200):
+    for _ in range(problems):
         n, V = int(draw.integers(4, 60)), int(draw.integers(1, 5))
         k = int(draw.integers(2, max(3, n // 3)))
         views = [draw.normal(size=(n, int(draw.integers(1, 9)))) * 10.0 ** draw.integers(-6, 7) for _ in range(V)]

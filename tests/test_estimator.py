@@ -4,6 +4,7 @@ import inspect
 import os
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -50,3 +51,15 @@ def test_clone_pickle_and_frames():
     assert list(model.feature_names_in_) == list("abcd")
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+
+def test_pickles_know_their_version(tmp_path, monkeypatch):
+    views, _ = blobs()
+    result = agtf.cluster(views, 3)
+    joblib.dump(result, tmp_path / "result.joblib")
+    again = joblib.load(tmp_path / "result.joblib")
+    np.testing.assert_array_equal(again.predict(views), result.predict(views))
+    pickled = pickle.dumps(result)
+    monkeypatch.setattr(agtf, "__version__", "99.0")
+    with pytest.warns(UserWarning, match="pickled by agtf .*, this is 99.0: use Result.save"):
+        pickle.loads(pickled)
