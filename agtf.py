@@ -1948,6 +1948,8 @@ def plot_confusion(y_true, labels, ax=None):
 
 def plot_explain(explanation, ax=None):
     """One sample: a bar per slice, a piece per anchor, as long as its weight, coloured by the cluster it votes for."""
+    from matplotlib.colors import to_rgb
+
     ax = _axes(ax, 7, 1.2 + 0.5 * len(explanation.slices))
     voted = np.unique(explanation.clusters[explanation.weights > 0])
     colours = dict(zip(voted, _colours(len(voted))))
@@ -1956,7 +1958,8 @@ def plot_explain(explanation, ax=None):
         for anchor, weight, end, c in zip(explanation.anchors[v], weights, ends, explanation.clusters[v]):
             ax.barh(v, weight, left=end - weight, color=colours.get(c), edgecolor="white")
             if weight > 0.08:
-                ax.text(end - weight / 2, v, anchor, color="white", **_CENTRED)
+                light = np.dot(to_rgb(colours[c]), (0.30, 0.59, 0.11)) > 0.5
+                ax.text(end - weight / 2, v, anchor, color="black" if light else "white", **_CENTRED)
     names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
