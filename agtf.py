@@ -1286,8 +1286,8 @@ def cluster(
     axis, p, fft_norm
         The tensor Schatten p-norm, see `schatten_norm`. axis="sample" depends on the order of the rows.
     lambda1, lambda2 : float or "auto"
-        Weights of the norms of H and G. With "auto" the first shrinkage takes about half (a twentieth) of a typical leading
-        singular value of H (of G); much larger values make G collapse.
+        Weights of the norms of H and G. With "auto" the first shrinkage takes about half (a twentieth) of a typical
+        leading singular value of H (of G); much larger values make G collapse.
     penalty, growth : float or "auto", float
         First value of the penalties mu, rho and sigma and their growth per iteration. "auto" is m / k.
     tol, max_iter : float, int

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sparse
 from conftest import ROOT, blobs, data_set, needs_jit
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 import agtf
@@ -263,6 +264,18 @@ def test_wide_and_long_data_are_reduced_for_the_choice_of_anchors(monkeypatch):
     for form in (np.asarray, sparse.csr_array):
         result = agtf.cluster([form(view) for view in views], 3, n_anchors=20)
         assert len(set(result.anchors)) == 20 and accuracy(y, result.labels) == 1.0
+
+
+@pytest.mark.parametrize("rows_seen", [900, 300])
+def test_discriminants_see_the_shape_of_clusters(monkeypatch, rows_seen):
+    rng = np.random.default_rng(0)
+    y, (a, b) = rng.integers(0, 3, 900), rng.normal(size=(2, 900))
+    X = np.stack([3 * y + a, 0.9 * a + 0.4 * b], axis=1)  # three parallel, oblique stripes
+    monkeypatch.setattr(agtf, "_KMEANS_ROWS", rows_seen)
+    labels = agtf._kmeans_labels(X, 3, np.random.RandomState(0))
+    assert accuracy(y, KMeans(3, n_init=10, random_state=0).fit(X).labels_) < 0.92
+    assert accuracy(y, labels) > 0.98
+    assert set(agtf._kmeans_labels(X[:3], 3, np.random.RandomState(0))) == {0, 1, 2}  # clusters of one sample
 
 
 def test_equal_rows_are_one_anchor():
