@@ -85,6 +85,7 @@ def cells(*tables):
         {"X": cells(sparse.csc_matrix(A), sparse.csc_matrix(B)), "labels": Y},
         {"fea": cells(A.T, B.T)},
         {"X": cells(A, B), "truelabel": cells(Y[:, None], Y[:, None])},
+        {"X": cells(A, B), "Y": Y[:, None], "class_names": cells("cat", "dog", "hen")},
     ],
     ids=lambda v: "-".join(v),
 )
@@ -131,6 +132,8 @@ def test_csv_files_with_holes(tmp_path):
     views, y = agtf.load_views(tmp_path / "holes.csv")
     np.testing.assert_array_equal(views[0], [[1, 2], [np.nan, np.nan], [3, np.nan]])
     assert y.tolist() == ["x", "y", "x"]
+    (tmp_path / "no_names.csv").write_text("1,,3\n4,5,6\n")
+    np.testing.assert_array_equal(agtf.load_views(tmp_path / "no_names.csv")[0][0], [[1, np.nan, 3], [4, 5, 6]])
 
 
 @pytest.mark.parametrize("transposed", [False, True])

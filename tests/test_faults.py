@@ -64,6 +64,8 @@ def test_interrupt_stops_cleanly():
 
 def test_what_cannot_fit_is_refused_with_an_estimate():
     huge = np.broadcast_to(np.zeros((1, 2)), (10**10, 2))
+    with pytest.raises(ValueError, match="n_neighbors must be at least 1 and below the number of anchors"):
+        agtf.cluster(blobs()[0], 3, n_neighbors=10**12)
     with pytest.raises(MemoryError, match=r"10000000000 samples in 5 clusters need about \d+\.\d GiB"):
         agtf.cluster([huge, huge], 5)
 

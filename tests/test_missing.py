@@ -74,11 +74,15 @@ def test_predict_with_missing_views(problem):
     np.testing.assert_array_equal(model.predict(views, mask), result.predict(views, mask))
 
 
-def test_sparse_views_can_be_missing_by_mask():
+def test_sparse_views_can_be_missing():
     views, y = blobs(n=100, widths=(30, 40), spread=0.3)
     views = [sparse.csr_array(np.where(view > 1.5, view, 0.0)) for view in views]
     mask = with_holes(100, 2, 0.2)
-    assert agtf.score(y, agtf.cluster(views, 3, mask=mask).labels)["ACC"] > 0.9
+    result = agtf.cluster(views, 3, mask=mask)
+    assert agtf.score(y, result.labels)["ACC"] > 0.9
+    rows_of_nan = [sparse.csr_array(view) for view in holes_as_nan([view.toarray() for view in views], mask)]
+    np.testing.assert_array_equal(agtf.cluster(rows_of_nan, 3).labels, result.labels)
+    np.testing.assert_array_equal(result.predict(rows_of_nan), result.predict(views, mask))
 
 
 @pytest.mark.parametrize("anchors", ["medoid", "random", "vda"])

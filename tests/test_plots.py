@@ -69,6 +69,7 @@ def test_convergence(result):
     assert len(ax.get_lines()) == 3 and ax.get_yscale() == "log"
     assert texts(ax.get_legend().get_texts())[-1] == "accuracy"
     np.testing.assert_array_equal(ax.get_lines()[0].get_xdata(), np.arange(1, result.n_iter + 1))
+    agtf.plot_convergence(agtf.cluster(blobs()[0], 3, max_iter=0))
 
 
 def test_embedding(result):
