@@ -27,7 +27,7 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from types import SimpleNamespace
 
@@ -585,7 +585,7 @@ def _count_anchors(n_anchors, data, k):
     if _is(n_anchors, "auto"):
         # Eight anchors a cluster, so that a sample's eight neighbours may all lie in its cluster.
         m = min(int(12 * np.sqrt(complete)), 1000) if n <= _DRAW_ROWS else 400
-        m = max(min(2 * complete // 3, max(8 * k, m)), 2 * k)
+        m = max(min(5 * complete // 6, max(8 * k, m)), 2 * k)
         m, least = min(m, max(len(data.distinct), 2)), 2 * k
     elif isinstance(n_anchors, (float, np.floating)):
         if not 0 < n_anchors <= 1:
@@ -681,7 +681,7 @@ class _Graph:
     draws: int = 1
 
     def rows(self, some):
-        return _Graph(self.index[some], self.weight[some], self.m, self.draws)
+        return replace(self, index=self.index[some], weight=self.weight[some])
 
     def draw(self, d):
         """The graph of one draw alone."""
@@ -695,7 +695,7 @@ class _Graph:
         for v in range(self.index.shape[1]):
             mass = np.bincount(self.index[:, v].ravel(), self.weight[:, v].ravel(), self.m)
             weight[:, v] *= np.sqrt(self.m / k / np.where(mass > 0, mass, 1.0))[self.index[:, v]]
-        return _Graph(self.index, weight, self.m, self.draws)
+        return replace(self, weight=weight)
 
     def transposed_times(self, H):
         """S^T*H (m, V*K)."""
@@ -817,12 +817,60 @@ def _kmeans_labels(X, k, rng):
     for _ in range(5 if k > 1 else 0):
         if np.bincount(labels, minlength=k).min() < 2:  # a cluster of one sample has no spread to learn from
             break
-        discriminants = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1, priors=np.full(k, 1 / k))
-        found = discriminants.fit(X[some], labels).predict(X[some])
+        discriminants = _discriminants(X[some], labels)
+        found = discriminants.predict(X[some])
         if len(np.unique(found)) < k or np.array_equal(found, labels):
             break
         rule, labels = discriminants, found
     return labels if len(some) == n else rule.predict(X)
+
+
+def _discriminants(X, labels):
+    many = len(np.unique(labels))
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1, priors=np.full(many, 1 / many)).fit(X, labels)
+
+
+def _labels_by_view(data, labels, k, rng):
+    """Better labels where views are missing: linear discriminants in every view, their log-probabilities summed.
+
+    A view speaks for the samples it has seen, and shows as many leading directions as the root of their number. Worth
+    0.015 on HandWritten4 with 30 % missing and 0.05 with 50 %; complete data gain on some sets and lose on others.
+    """
+    n, V = data.seen.shape
+    seen_by, directions = [], []
+    for v in range(V):
+        rows = np.flatnonzero(data.seen[:, v])
+        if len(rows) > _KMEANS_ROWS:
+            rows = np.sort(rng.choice(rows, _KMEANS_ROWS, replace=False))
+        d, r, seed = data.views[v].shape[1], int(np.sqrt(len(rows))), rng.randint(2**31 - 1)
+        directions.append(randomized_svd(data.scaled(v, rows), r, random_state=seed)[2].T if d > r else np.eye(d))
+        seen_by.append(rows)
+
+    def features(v, positions):
+        return data.scaled(v, positions) @ directions[v]
+
+    def decide(rules, lo, hi):
+        total = np.zeros((hi - lo, k))
+        total[np.arange(hi - lo), labels[lo:hi]] = 1e-9  # no view has an opinion: the label stays
+        for v, rule in rules.items():
+            rows = np.flatnonzero(data.seen[lo:hi, v])
+            opinion = np.full((len(rows), k), -20.0)  # what a view excludes is improbable, not impossible
+            if len(rows):
+                opinion[:, rule.classes_] = np.maximum(rule.predict_log_proba(features(v, lo + rows)), -20.0)
+            total[rows] += opinion
+        return total.argmax(axis=1)
+
+    for _ in range(5):
+        rules = {}
+        for v, rows in enumerate(seen_by):
+            rows = rows[np.bincount(labels[rows], minlength=k)[labels[rows]] > 1]  # one sample has no spread
+            if len(np.unique(labels[rows])) > 1:
+                rules[v] = _discriminants(features(v, rows), labels[rows])
+        found = np.concatenate(_map_rows(partial(decide, rules), n))
+        if len(np.unique(found)) < k or np.array_equal(found, labels):
+            break
+        labels = found
+    return labels
 
 
 # ======================================================================================================================
@@ -1033,8 +1081,8 @@ def _automatic_lambda(X, penalty, norm, share):
     else:
         square = np.linalg.eigvalsh(_slice_grams(_gram(X), norm.shape, norm.axis))[:, -1]
         leading = np.median(np.sqrt(np.maximum(square, 0.0))) * norm.factor()
-    # Shrinkage takes tau p s^(p-1) off a singular value s, all of it below a threshold: that bounds tau for small p.
-    bound = (6.0 * share * leading / _gst_threshold(1.0, norm.p)) ** (2.0 - norm.p)
+    # Shrinkage takes tau p s^(p-1) off a singular value s, and all of it below a threshold, which must stay below s.
+    bound = (min(6.0 * share, 0.95) * leading / _gst_threshold(1.0, norm.p)) ** (2.0 - norm.p)
     return penalty * min(share * leading ** (2.0 - norm.p) / norm.p, bound)
 
 
@@ -1272,7 +1320,7 @@ def cluster(
         or the indices of the samples to use.
     n_anchors : int, float or "auto"
         A number, a rate of the samples, or "auto": 12 sqrt(c) for the c samples seen in all views, at most 1000; at
-        least 8 k, at most two thirds of c or the number of different rows; for more than 20,000 samples, where time
+        least 8 k, at most five sixths of c or the number of different rows; for more than 20,000 samples, where time
         matters more, 400 in place of 12 sqrt(c).
     n_draws : int or "auto"
         How often anchors are drawn; the graphs of the draws are averaged. "auto" is 3, and 1 if the number of anchors
@@ -1288,8 +1336,8 @@ def cluster(
     axis, p, fft_norm
         The tensor Schatten p-norm, see `schatten_norm`. axis="sample" depends on the order of the rows.
     lambda1, lambda2 : float or "auto"
-        Weights of the norms of H and G. With "auto" the first shrinkage takes about half (a twentieth) of a typical
-        leading singular value of H (of G, which is 0 at the identity start); much larger values make G collapse.
+        Weights of the norms of H and G. With "auto" the first shrinkage takes about a quarter (a fiftieth) of a
+        typical leading singular value of H (of G, which is 0 at the identity start); much larger ones make G collapse.
     penalty, growth : float or "auto", float
         First value of the penalties mu, rho and sigma and their growth per iteration. "auto" is the number
         of anchors of all draws / k.
@@ -1339,14 +1387,14 @@ def _cluster(views, k, mask, options, fewest):
 
     with _one_thread():
         data, at, anchor_rows, graph = _prepare(views, k, mask, o, rng, progress)
-        S = graph.normalised(k) if o.normalize else graph
+        S = graph.normalised(k) if o.normalize else replace(graph, weight=graph.weight.copy())
 
         progress("finding a start")
         norm = _Norm(float(o.p), o.axis, o.fft_norm, (graph.index.shape[1], k))
-        H, Q, J, F = _start(graph, S, o.init, data, k, o.joint, norm.shape, rng)
+        H, Q, J, F = _start(graph, S, at, o.init, data, k, o.joint, norm.shape, rng)
         o.penalty = graph.m / k if _is(o.penalty, "auto") else o.penalty
-        o.lambda1 = _automatic_lambda(H, o.penalty, norm, 0.5) if _is(o.lambda1, "auto") else o.lambda1
-        o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.05) if _is(o.lambda2, "auto") else o.lambda2
+        o.lambda1 = _automatic_lambda(H, o.penalty, norm, 0.25) if _is(o.lambda1, "auto") else o.lambda1
+        o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.02) if _is(o.lambda2, "auto") else o.lambda2
 
         def watch(iteration, H, Q, J, G, F, history):
             progress("iterating", f"{iteration}, residual {max(history[r][-1] for r in HISTORY[:3]):.1e}")
@@ -1418,8 +1466,8 @@ def _prepare(views, k, mask, o, rng, progress):
     return data, at, anchor_rows, _anchor_graph(data, anchor_rows, o.n_draws, o.n_neighbors, o.joint)
 
 
-def _start(graph, S, init, data, k, joint, shape, rng):
-    """The first H, Q, J (n, V*k) and F (m, V*k)."""
+def _start(graph, S, at, init, data, k, joint, shape, rng):
+    """The first H, Q, J (n, V*k) and F (m, V*k). Where views are missing, S loses what was never observed."""
     n, V = data.n, shape[0]
     H = np.zeros((n, V * k))
     if _is(init, "identity"):
@@ -1428,6 +1476,7 @@ def _start(graph, S, init, data, k, joint, shape, rng):
         return H, np.zeros_like(H), np.zeros_like(H), np.zeros((S.m, V * k))
     if isinstance(init, str):
         labels = _spectral_labels(graph, k, joint, rng, data.seen)
+        labels = labels if data.seen is None else _labels_by_view(data, labels, k, rng)
     else:
         labels = np.asarray(init)
         if labels.shape != (n,) or labels.dtype.kind not in "iu":
@@ -1438,6 +1487,10 @@ def _start(graph, S, init, data, k, joint, shape, rng):
             raise ValueError(f"init must use every label from 0 to {k - 1}, it has {len(used)} different ones")
         labels = labels[data.rows]
     H[np.arange(n), labels] = 1.0 / np.sqrt(np.bincount(labels, minlength=k))[labels]
+    if data.seen is not None:
+        # A filled row may speak for the sample's label, not against it (HandWritten4, 50 % missing: 0.85 to 0.87).
+        i, v = np.nonzero(~data.seen)
+        S.weight[i, v] *= labels[at][S.index[i, v]] == labels[i, None]
     F = S.transposed_times(H)
     _project_simplex(F.reshape(-1, k))
     return H, H.copy(), H.copy(), F
@@ -1603,8 +1656,9 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
     """Numbers of clusters that the data suggest, from gaps in the spectrum of their anchor graphs.
 
     k clusters that are hardly joined make k eigenvalues close to 1 and a drop after them. The score of k is the log of
-    the ratio of eigenvalue k to eigenvalue k + 1, of the views' graphs together plus of the joint graph. Numbers from 2
-    to `k_max` are considered, the other options are those of `cluster`; returns a `Suggestion`.
+    the ratio of eigenvalue k to eigenvalue k + 1, of the views' graphs together and of the joint graph, averaged over
+    both and over the draws of anchors. Numbers from 2 to `k_max` are considered, the other options are those of
+    `cluster`; returns a `Suggestion`.
 
     >>> import numpy as np, agtf
     >>> rng = np.random.default_rng(0)
@@ -1617,16 +1671,17 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
     if not isinstance(k_max, (int, np.integer)) or not 2 <= k_max < n:
         raise ValueError(f"k_max must be an int between 2 and the number of samples less one, {n - 1}, got {k_max!r}")
     options = {p.name: p.default for p in inspect.signature(cluster).parameters.values()}
-    o = SimpleNamespace(**{**options, "scale": scale, "n_draws": 1})
+    o = SimpleNamespace(**{**options, "scale": scale})
     with _one_thread():
         rng, V = check_random_state(random_state), len(views)
-        graph = _prepare(views, k_max, mask, o, rng, _Progress(0))[3].normalised(1)
-        parts = [_spectrum(graph.matrix(slices), k_max + 1)[0] for slices in (range(V), [V])]
+        graph = _prepare(views, k_max, mask, o, rng, _Progress(0))[3]
+        draws = [graph.draw(d).normalised(1) for d in range(graph.draws)]
+        parts = [_spectrum(draw.matrix(slices), k_max + 1)[0] for draw in draws for slices in (range(V), [V])]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
     parts = [np.pad(part[:length], (0, max(3 - length, 0)), mode="edge") for part in parts]
     parts = [np.maximum(part / part[0], 1e-12) for part in parts]
-    scores = sum(np.log(part[1:-1] / part[2:]) for part in parts)
+    scores = np.mean([np.log(part[1:-1] / part[2:]) for part in parts], axis=0)
     order = np.argsort(-scores, kind="stable")
     return Suggestion(order + 2, scores[order], np.mean(parts, axis=0))
 

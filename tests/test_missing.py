@@ -125,6 +125,45 @@ def test_few_samples_are_clustered_at_once():
     assert agtf.score(y, agtf.cluster(views, 3, mask=mask).labels)["ACC"] == 1.0
 
 
+def arranged(views, mask):
+    data = agtf._arrange(views, mask, canonical=False)
+    data.scalings = [agtf._fit_scaling(data, v, "auto") for v in range(len(views))]
+    return data
+
+
+@pytest.mark.parametrize("learnt_on", [120, 70])
+def test_discriminants_of_the_views_mend_labels(problem, monkeypatch, learnt_on):
+    views, y, mask = problem
+    rng = np.random.RandomState(0)
+    wrong = np.where(rng.rand(120) < 0.25, rng.randint(3, size=120), y)
+    assert (wrong != y).sum() > 10
+    monkeypatch.setattr(agtf, "_KMEANS_ROWS", learnt_on)
+    np.testing.assert_array_equal(agtf._labels_by_view(arranged(views, mask), wrong, 3, rng), y)
+
+
+def test_a_view_that_saw_too_little_has_no_say(problem):
+    views, y, mask = problem
+    mask = mask.copy()
+    mask[:, 1] = y == 0  # sees one cluster only
+    mask[:, 2] = (y == 0) | (np.cumsum(y == 1) == 1) & (y == 1)  # and one sample of another
+    mask[:, 0] = True
+    mask[np.flatnonzero(y == 0)[:5], 0] = False  # nobody speaks for these
+    y = (y + 1) % 3  # so that their label is not the first
+    np.testing.assert_array_equal(agtf._labels_by_view(arranged(views, mask), y, 3, np.random.RandomState(0)), y)
+
+
+def test_filled_rows_do_not_argue_with_the_labels(problem):
+    views, y, mask = problem
+    graph = agtf.cluster(views, 3, mask=mask)._graph
+    at = np.flatnonzero(mask.all(axis=1))[:20]
+    graph = agtf._Graph(graph.index % 20, graph.weight.copy(), 20)
+    S = agtf.replace(graph, weight=graph.weight.copy())
+    agtf._start(graph, S, at, y, arranged(views, mask), 3, True, (4, 3), np.random.RandomState(0))
+    own = y[at][graph.index] == y[:, None, None]
+    unseen = np.column_stack([~mask, np.zeros(120, bool)])[:, :, None]
+    np.testing.assert_array_equal(S.weight, np.where(unseen & ~own, 0.0, graph.weight))
+
+
 @needs_jit
 def test_handwritten_digits_survive_thirty_percent_missing():
     views, y = data_set("HW1256")
@@ -135,4 +174,4 @@ def test_handwritten_digits_survive_thirty_percent_missing():
         mask = with_holes(len(y), 4, 0.3, seed)
         complete.append(agtf.score(y[order], agtf.cluster(shuffled, 10, random_state=seed).labels)["ACC"])
         holed.append(agtf.score(y[order], agtf.cluster(shuffled, 10, mask=mask, random_state=seed).labels)["ACC"])
-    assert np.mean(holed) >= np.mean(complete) - 0.06
+    assert np.mean(holed) >= np.mean(complete) - 0.05

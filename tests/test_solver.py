@@ -5,7 +5,7 @@ import itertools
 import naive
 import numpy as np
 import pytest
-from conftest import flat, orthogonal_tensor, random_graph, tensor
+from conftest import blobs, flat, orthogonal_tensor, random_graph, tensor
 
 import agtf
 
@@ -155,6 +155,18 @@ def test_automatic_lambda_sets_the_first_shrinkage(axis, fft_norm):
         tau = agtf._automatic_lambda(X, 2.0, agtf._Norm(p, axis, fft_norm, (4, 3)), 0.1) / 2.0
         assert tau * p * leading ** (p - 1) == pytest.approx(0.1 * leading)
         assert naive.gst(leading, tau, p) == pytest.approx(0.9 * leading, rel=0.02)
+
+
+@pytest.mark.parametrize("p", [0.05, 0.2, 0.5, 0.8, 1.0])
+def test_automatic_lambda_leaves_something_of_H(p):
+    X = np.random.default_rng(0).normal(size=(20, 12))
+    leading = np.median([np.linalg.svd(M, compute_uv=False)[0] for M in naive.slices(tensor(X, 4), "cluster", "ortho")])
+    tau = agtf._automatic_lambda(X, 2.0, agtf._Norm(p, "cluster", "ortho", (4, 3)), 0.25) / 2.0
+    assert 0.5 * leading < naive.gst(leading, tau, p) < 0.99 * leading
+    views, y = blobs(n=120, k=3)
+    result = agtf.cluster(views, 3, p=p)
+    assert result.history["H_norm"].min() > 0
+    assert agtf.score(y, result.labels)["ACC"] == 1.0
 
 
 def test_row_blocks_do_not_change_the_sums():
