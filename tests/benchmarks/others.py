@@ -5,8 +5,8 @@
 
 The sets lie inside these packages, which are read, not imported: images, sensors, handwriting, speech, genes and time
 series. Views are the groups of features that the sets come with or, for single series, the series, its spectrum and
-its differences. At most 5,000 samples of a set are used, rows are shuffled. mfeat, optdigits and MNIST are relatives of sets
-that the defaults were made with.
+its differences. At most 5,000 samples of a set are used, rows are shuffled. mfeat, optdigits and MNIST
+are relatives of sets that the defaults were made with.
 """
 
 import argparse
