@@ -19,7 +19,6 @@ Sections: 1 kernels - 2 tensors - 3 views - 4 anchors and graphs - 5 start - 6 A
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the agtf authors
 
-import inspect
 import json
 import os
 import re
@@ -29,7 +28,6 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -144,60 +142,70 @@ def _gst_threshold(tau, p):
 
 
 @_jit
-def _form_B2(index, weight, G, Q, Y1, J, Y2, mu, rho, lo, hi):
-    """J <- 2 S*G + mu Q - Y1 + rho J - Y2 for rows lo..hi."""
-    V = index.shape[1]
+def _fill_B(index, weight, G, z, w, J, penalties, B):
+    """B <- 2 S*G + mu' max(z, 0) - mu min(z, 0) + (rho' + rho) J - rho w, with penalties (mu, rho, mu', rho')."""
+    rows, V, neighbours = index.shape
     L = G.shape[1]
     K = L // V
-    row = np.empty(L)
-    for i in range(lo, hi):
+    mu, rho, new_mu, new_rho = penalties
+    for i in range(rows):
+        row = B[i]
         for c in range(L):
-            row[c] = mu * Q[i, c] - Y1[i, c] + rho * J[i, c] - Y2[i, c]
+            row[c] = (new_mu if z[i, c] > 0.0 else -mu) * z[i, c] + (new_rho + rho) * J[i, c] - rho * w[i, c]
         for u in range(V):
             # (S*G)^(r) = sum_u S^(u) G^(r-u): slice u of S moves G's slices on by u.
             shift = u * K
-            for t in range(index.shape[2]):
-                w = 2.0 * weight[i, u, t]
+            for t in range(neighbours):
+                s = 2.0 * weight[i, u, t]
+                if s == 0.0:
+                    continue
                 g = G[index[i, u, t]]
                 for c in range(L - shift):
-                    row[c + shift] += w * g[c]
+                    row[c + shift] += s * g[c]
                 for c in range(shift):
-                    row[c] += w * g[c + L - shift]
-        J[i] = row
+                    row[c] += s * g[c + L - shift]
 
 
 @_jit
-def _scatter(index, weight, H, m, lo, hi):
-    """The part of S^T*H (m, V*K) that rows lo..hi contribute: (S^T*H)^(v) = sum_u (S^(u))^T H^(v+u)."""
-    V = index.shape[1]
+def _scatter(index, weight, H, out):
+    """Add to out (m, V*K) what the rows contribute to S^T*H: (S^T*H)^(v) = sum_u (S^(u))^T H^(v+u)."""
+    rows, V, neighbours = index.shape
     L = H.shape[1]
     K = L // V
-    out = np.zeros((m, L))
-    for i in range(lo, hi):
+    for i in range(rows):
         for u in range(V):
             shift = u * K
-            for t in range(index.shape[2]):
-                w = weight[i, u, t]
+            for t in range(neighbours):
+                s = weight[i, u, t]
+                if s == 0.0:
+                    continue
                 a = out[index[i, u, t]]
                 for c in range(L - shift):
-                    a[c] += w * H[i, c + shift]
+                    a[c] += s * H[i, c + shift]
                 for c in range(shift):
-                    a[c + L - shift] += w * H[i, c]
-    return out
+                    a[c + L - shift] += s * H[i, c]
 
 
 @_jit
-def _clip(H, Q, Y1, mu, lo, hi):
-    """Q <- max(H + Y1/mu, 0) and Y1 <- Y1 + mu (H - Q) for rows lo..hi; returns max |Q - H|."""
-    worst = 0.0
-    for i in range(lo, hi):
+def _move(H, J, z, w, share_z, share_w):
+    """z <- H + share_z min(z, 0) and w <- H + share_w (w - J): the arguments of the next proximal steps."""
+    for i in range(H.shape[0]):
         for c in range(H.shape[1]):
-            z = H[i, c] + Y1[i, c] / mu
-            q = max(z, 0.0)
-            Q[i, c] = q
-            Y1[i, c] = mu * (z - q)
-            worst = max(worst, abs(q - H[i, c]))
-    return worst
+            z[i, c] = H[i, c] + share_z * min(z[i, c], 0.0)
+            w[i, c] = H[i, c] + share_w * (w[i, c] - J[i, c])
+
+
+@_jit
+def _gaps(H, z, J):
+    """max |Q - H| and max |Q - J| with Q = max(z, 0)."""
+    to_H = 0.0
+    to_J = 0.0
+    for i in range(H.shape[0]):
+        for c in range(H.shape[1]):
+            q = max(z[i, c], 0.0)
+            to_H = max(to_H, abs(q - H[i, c]))
+            to_J = max(to_J, abs(q - J[i, c]))
+    return to_H, to_J
 
 
 @cache
@@ -338,30 +346,86 @@ def _whole(name, value, low, high, limits, kind="an int"):
 
 
 # ======================================================================================================================
-# 3 views: checked, put in an order that depends on their contents alone, scaled row block by row block.
+# 3 views: read, checked, put in an order that depends on their contents alone, scaled row block by row block.
 
 SCALES = ("auto", "zscore", "unit", "max", None)
+_LARGEST, _SMALLEST = 1e150, 1e-150  # what can be squared, and its square told from 0, in double precision
+_STEEPEST = 1e6  # size over range of a sparse column, which can't be centred: squares of more drown the differences
 
 
-def _as_views(views):
-    """A list of (n, d_v) float-convertible arrays or CSR matrices; a single table is a list of one."""
-    if hasattr(views, "shape") or hasattr(views, "__array__") or hasattr(views, "__dataframe__"):
+@dataclass
+class _Tables:
+    """The views as tables whose rows are in one order, and what the user calls them."""
+
+    tables: list  # (n, d_v) arrays or CSR arrays
+    where: list  # how messages call them: views[0], or views['pixels']
+    view_names: list
+    feature_names: list  # of every view a list of d_v names, or None
+    sample_names: list | None
+
+    @property
+    def n(self):
+        return self.tables[0].shape[0]
+
+
+def _as_tables(views, fewest_rows=1):
+    """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
+    names = list(map(str, views)) if isinstance(views, dict) else None
+    where = [f"views[{key!r}]" for key in views] if isinstance(views, dict) else None
+    if isinstance(views, dict):
+        views = list(views.values())
+    elif hasattr(views, "shape") or hasattr(views, "__array__") or hasattr(views, "__dataframe__"):
         views = [views]
     elif not isinstance(views, (list, tuple)):
-        raise TypeError(f"views must be a list of (samples, features) tables, got {type(views).__name__}")
+        raise TypeError(f"views must be a list or a dict of (samples, features) tables, got {type(views).__name__}")
     elif len(views) and not hasattr(views[0], "shape") and np.ndim(views[0]) < 2:
         views = [np.asarray(views)]  # one table as a list of rows
     if len(views) == 0:
         raise ValueError("views is empty: give at least one (samples, features) table")
-    views = [_as_table(view, f"views[{v}]") for v, view in enumerate(views)]
-    for v, view in enumerate(views):
-        if view.shape[0] != views[0].shape[0]:
-            rows = f"views[{v}] has {view.shape[0]} rows, views[0] has {views[0].shape[0]}"
+    where = where or [f"views[{v}]" for v in range(len(views))]
+    views, sample_names = _aligned(views, where)
+    feature_names = [_column_names(view) for view in views]
+    tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
+    for v, table in enumerate(tables):
+        if table.shape[0] != tables[0].shape[0]:
+            rows = f"{where[v]} has {table.shape[0]} rows, {where[0]} has {tables[0].shape[0]}"
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
-    return views
+    return _Tables(tables, where, names or [f"view {v}" for v in range(len(views))], feature_names, sample_names)
 
 
-def _as_table(view, name):
+def _aligned(views, where):
+    """DataFrames with the same row labels in the order of the first one, and these labels, None if they only count."""
+    frames = [v for v, view in enumerate(views) if hasattr(view, "index") and hasattr(view, "reindex")]
+    if not frames:
+        return views, None
+    first, views = views[frames[0]].index, list(views)
+    for v in frames[1:]:
+        index = views[v].index
+        if index.equals(first):
+            continue
+        for name, labels in ((where[frames[0]], first), (where[v], index)):
+            if not labels.is_unique:
+                twice = labels[labels.duplicated()][0]
+                raise ValueError(f"{name} has the row label {twice!r} twice, so views can't be matched by label")
+        strangers = index.symmetric_difference(first, sort=False)
+        if len(strangers):
+            differ = f"the row labels of {where[v]} and {where[frames[0]]} differ in {len(strangers)}"
+            raise ValueError(f"{differ}, first {strangers[0]!r}: every view must describe the same samples")
+        views[v] = views[v].reindex(first)
+    counts = first.equals(type(first)(range(len(first)))) if first.dtype.kind in "iu" else False
+    return views, None if counts else list(map(str, first))
+
+
+def _column_names(view):
+    """The names of a DataFrame's columns as text, None if there are none, if they only count or if one stands twice."""
+    if not hasattr(view, "columns"):
+        return None
+    names = list(map(str, view.columns))
+    only_count = names == list(map(str, range(len(names))))
+    return None if only_count or len(set(names)) < len(names) else names
+
+
+def _as_table(view, name, fewest_rows):
     if sparse.issparse(view):
         view = sparse.csr_array(view)
         if not view.has_canonical_format:
@@ -379,25 +443,29 @@ def _as_table(view, name):
     if view.ndim != 2:
         hint = "Reshape your data with array.reshape(-1, 1) if it is one feature"
         raise ValueError(f"{name} has shape {view.shape}; expected 2D array, (samples, features). {hint}")
-    if 0 in view.shape:
+    if view.shape[0] < fewest_rows or view.shape[1] == 0:
         raise ValueError(f"{name} has {view.shape[0]} sample(s) and {view.shape[1]} feature(s): drop it")
     return view
 
 
-def _rows_seen(view, name, wanted, lo, hi):
+def _rows_seen(table, name, wanted, lo, hi):
     """Which of the wanted rows were observed: not those of nothing but NaN. Other NaN, or infinity, is an error."""
-    block, wanted = view[lo:hi], wanted[lo:hi]
+    block, wanted = table[lo:hi], wanted[lo:hi]
     values = block.data if sparse.issparse(block) else block
     if values.dtype.kind != "f" or np.isfinite(values).all():
         return wanted
-    nan, bad = np.isnan(values), ~np.isfinite(values)
     if sparse.issparse(block):
-        nan, bad = (sparse.csr_array((x, block.indices, block.indptr), block.shape).toarray() for x in (nan, bad))
-    wanted = wanted & ~nan.all(axis=1)
-    bad &= wanted[:, None]
+        row = np.repeat(np.arange(hi - lo), np.diff(block.indptr))
+        column, many = block.indices, np.bincount(row, np.isnan(values), hi - lo)
+    else:
+        row, column = np.indices(block.shape, sparse=True)
+        row, column = np.broadcast_to(row, block.shape), np.broadcast_to(column, block.shape)
+        many = np.isnan(values).sum(axis=1)
+    wanted = wanted & (many < table.shape[1])
+    bad = ~np.isfinite(values) & wanted[row]
     if bad.any():
-        row, column = np.argwhere(bad)[0]
-        where = f"{bad.any(axis=1).sum()} partly filled row(s), first in row {row + lo}, column {column}"
+        rows, columns = row[bad], column[bad]
+        where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + lo}, column {columns[0]}"
         hint = "impute it, or make the whole row NaN if the sample was not seen there"
         raise ValueError(f"{name} contains NaN or infinity in {where}: {hint}")
     return wanted
@@ -405,11 +473,12 @@ def _rows_seen(view, name, wanted, lo, hi):
 
 @dataclass
 class _Scaling:
-    """How one view is scaled: (x - shift) * factor per column, then rows of length 1 if `unit`."""
+    """How one view is scaled: (x - shift) * factor per column, then rows of length 1 if `unit`, less `centre`."""
 
     factor: np.ndarray  # (features,)
     shift: np.ndarray | None  # (features,), None for a sparse view, whose zeros must stay zeros
     unit: bool
+    centre: np.ndarray | None = None  # (features,): distances are the same without it, and exact where values are large
     weight: float = 1.0  # of the view among the joint features
 
     def __call__(self, rows):
@@ -424,12 +493,14 @@ class _Scaling:
         if self.unit:
             length = np.linalg.norm(rows, axis=1, keepdims=True)
             rows /= np.where(length > 0, length, 1.0)
+        if self.centre is not None:
+            rows -= self.centre
         return rows
 
 
-def _fingerprints(view, lo, hi):
+def _fingerprints(table, lo, hi):
     """One 64-bit number per row that depends on the row's values alone; dense and sparse agree."""
-    rows = view[lo:hi]
+    rows = table[lo:hi]
     if sparse.issparse(rows):
         values, columns = rows.data.astype(float), rows.indices
     else:
@@ -454,7 +525,8 @@ def _mix(x):
 class _Data:
     """The views in working order: position i stands for input row rows[i], slot v for input view slots[v]."""
 
-    views: list
+    tables: list
+    where: list  # names of the slots for messages
     rows: np.ndarray
     slots: np.ndarray
     seen: np.ndarray | None  # (n, V): whether a row was observed in a view; None if all were
@@ -471,13 +543,17 @@ class _Data:
         """Positions of the rows that were seen in all views."""
         return np.arange(self.n) if self.seen is None else np.flatnonzero(self.seen.all(axis=1))
 
-    def scaled(self, v, positions):
-        """Scaled rows of view v; rows that were not seen become 0, for nobody to use."""
-        rows = self.views[v][self.rows[positions]]
-        if self.seen is not None:
-            seen = self.seen[positions, v]
-            rows = sparse.diags_array(seen * 1.0) @ rows if sparse.issparse(rows) else np.where(seen[:, None], rows, 0)
-        return self.scalings[v](rows)
+    def raw(self, v, positions):
+        """Rows of view v in the user's units; rows that were not seen become 0, for nobody to use."""
+        rows = self.tables[v][self.rows[positions]]
+        if self.seen is None:
+            return rows
+        seen = self.seen[positions, v]
+        return sparse.diags_array(seen * 1.0) @ rows if sparse.issparse(rows) else np.where(seen[:, None], rows, 0)
+
+    def scaled(self, v, positions, centred=True):
+        scaling = self.scalings[v] if centred else replace(self.scalings[v], centre=None)
+        return scaling(self.raw(v, positions))
 
     def joint(self, positions):
         """All scaled views side by side, each divided by the root of its total variance."""
@@ -485,31 +561,31 @@ class _Data:
         return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
 
 
-def _observed(views, mask):
+def _observed(given, mask):
     """Whether sample i was observed in view v, as an (n, V) array, from NaN rows and the mask."""
-    n, V = views[0].shape[0], len(views)
+    n, V = given.n, len(given.tables)
     mask = np.ones((n, V), bool) if mask is None else np.asarray(mask)
     if mask.shape != (n, V) or mask.dtype != bool:
         raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
-    blocks = [_map_rows(partial(_rows_seen, views[v], f"views[{v}]", mask[:, v]), n) for v in range(V)]
-    seen = np.stack([np.concatenate(found) for found in blocks], axis=1)
+    steps = [partial(_rows_seen, given.tables[v], given.where[v], mask[:, v]) for v in range(V)]
+    seen = np.stack([np.concatenate(_map_rows(step, n)) for step in steps], axis=1)
     nowhere = np.flatnonzero(~seen.any(axis=1))
     if len(nowhere):
         raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {nowhere[0]}: leave them out")
     return seen
 
 
-def _arrange(views, mask, canonical):
-    """Check the values and choose the working order.
+def _arrange(given, mask, canonical, scales):
+    """Check the values, choose the working order, and fit the scalings, one word of `scales` per view.
 
     The canonical order sorts views and rows by fingerprints of their contents, so that whatever follows, sums and
     random draws included, cannot depend on the order in which they were given.
     """
-    n = views[0].shape[0]
-    seen = _observed(views, mask)
-    prints = [np.concatenate(_map_rows(partial(_fingerprints, view), n)) for view in views]
+    n = given.n
+    seen = _observed(given, mask)
+    prints = [np.concatenate(_map_rows(partial(_fingerprints, table), n)) for table in given.tables]
     prints = [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
-    slots = np.arange(len(views))
+    slots = np.arange(len(prints))
     if canonical:
         together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
         slots = np.argsort([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints], kind="stable")
@@ -520,17 +596,20 @@ def _arrange(views, mask, canonical):
     seen = seen[rows][:, slots]
     first = np.sort(np.unique(keys[rows], return_index=True)[1])
     distinct = first[seen[first].all(axis=1)]
-    views, seen = [views[slot] for slot in slots], None if seen.all() else seen
-    return _Data(views, rows, slots, seen, distinct=distinct, different=len(first))
+    tables, where = [given.tables[slot] for slot in slots], [given.where[slot] for slot in slots]
+    seen = None if seen.all() else seen
+    data = _Data(tables, where, rows, slots, seen, distinct=distinct, different=len(first))
+    data.scalings = [_fit_scaling(data, v, scales[slot]) for v, slot in enumerate(slots)]
+    return data
 
 
 def _fit_scaling(data, v, scale):
     """Scaling of one view (its statistics are summed in working order, so they are order-free too)."""
-    table = data.views[v]
+    table = data.tables[v]
     rows = data.rows if data.seen is None else data.rows[data.seen[:, v]]
     n, d, is_sparse = len(rows), table.shape[1], sparse.issparse(table)
     if n == 0:
-        raise ValueError(f"views[{data.slots[v]}] was observed in no sample: leave it out")
+        raise ValueError(f"{data.where[v]} was observed in no sample: leave it out")
 
     def extent(lo, hi):
         block = table[rows[lo:hi]]
@@ -544,15 +623,22 @@ def _fit_scaling(data, v, scale):
         mostly_zero = is_sparse or (low.min() >= 0 and sum(filled) < 0.5 * n * d)
         scale = "unit" if mostly_zero else "zscore"
     top = max(-low.min(), high.max())
-    if top > (1e150 if scale is None else 1e305):
-        hint = 'use scale="auto"' if scale is None and top <= 1e305 else "rescale it"
-        raise ValueError(f"views[{data.slots[v]}] has values as large as {top:.1e}, too large to square: {hint}")
+    _check_range(top, scale, data.where[v])
+    steep = np.flatnonzero((high > low) & (np.maximum(high, -low) > _STEEPEST * (high - low)))
+    if is_sparse and len(steep):
+        narrow = f"the values of column {steep[0]} of {data.where[v]} differ by less than a millionth of their size"
+        raise ValueError(f"{narrow}, and a sparse view can't be centred: give it as a dense array")
     # Statistics of (x - low) / (high - low) can neither overflow nor cancel, whatever the units of x.
-    width = high - low if scale == "zscore" else np.full(d, top if scale in ("unit", "max") and top > 0 else 1.0)
+    if scale == "zscore":
+        width = high - low
+    else:
+        width = np.full(d, top if scale in ("unit", "max") and top > 0 else 1.0)
     varies = width > np.finfo(float).tiny
     factor = np.where(varies, 1.0 / np.where(varies, width, 1.0), 0.0)
     shift = None if is_sparse else (low if scale == "zscore" else np.zeros(d))
     scaling = _Scaling(factor, shift, unit=scale == "unit")
+    if not is_sparse and scale != "zscore":
+        scaling.centre = scaling(table[rows[:1]])[0]  # moments about a row of the data do not cancel either
 
     def moments(lo, hi):
         block = scaling(table[rows[lo:hi]])
@@ -567,92 +653,139 @@ def _fit_scaling(data, v, scale):
             scaling.shift = low + mean * width
         scaling.factor = np.where(varies, factor / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
         variance = varies.astype(float)
+    elif not is_sparse:
+        scaling.centre = scaling.centre + mean
     spread = variance.sum()
     scaling.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
     return scaling
 
 
+def _check_range(top, scale, name):
+    """Refuse values that can't be squared; a scaling other than None brings all but the largest into range."""
+    if top > (_LARGEST if scale is None else 1e305):
+        hint = 'use scale="auto"' if scale is None and top <= 1e305 else "rescale it"
+        raise ValueError(f"{name} has values as large as {top:.1e}, too large to square: {hint}")
+    if scale is None and 0 < top < _SMALLEST:
+        raise ValueError(f'{name} has no value above {top:.1e}, too small to square: use scale="auto"')
+
+
 # ======================================================================================================================
-# 4 anchors and graphs: every view as n x k indices and weights of nearest anchors.
+# 4 anchors and graphs: every view as n x k indices and weights of nearest anchors, in blocks of rows.
 
 ANCHORS = ("medoid", "vda", "random")
-_SAMPLE_ROWS = 10_000  # rows that k-means sees when it looks for anchors, whatever n is
-_DRAW_ROWS = 20_000  # up to here anchors are drawn three times by default; beyond, time matters more
+_POOL = 10_000  # rows among which anchors are looked for, whatever n is
+_WIDE = 500  # more joint features than this are reduced to the leading _DIRECTIONS before anchors are looked for
+_DIRECTIONS = 100
+_PIECE = 1024  # rows whose distances to all anchors are in memory at a time
 
 
-def _count_anchors(n_anchors, data, k):
-    n, complete = data.n, len(data.complete)
-    if _is(n_anchors, "auto"):
-        # Eight anchors a cluster, so that a sample's eight neighbours may all lie in its cluster.
-        m = min(int(12 * np.sqrt(complete)), 1000) if n <= _DRAW_ROWS else 400
-        m = max(min(5 * complete // 6, max(8 * k, m)), 2 * k)
-        m, least = min(m, max(len(data.distinct), 2)), 2 * k
-    elif isinstance(n_anchors, (float, np.floating)):
-        if not 0 < n_anchors <= 1:
-            raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {n_anchors}; as a count it must be an int")
-        m = least = max(int(round(n_anchors * n)), 2)
-    else:
-        limits = f"lie between 2 and the number of samples, {n}"
-        m = least = _whole("n_anchors", n_anchors, 2, n, limits, "an int, a float rate or 'auto'")
-    if complete < min(least, n):
-        hint = "drop the view with the most missing samples, or ask for fewer anchors"
-        are = f"{complete} of {n} samples are, {least} are needed"
-        raise ValueError(f"anchors must be seen in all views: {are}; {hint}")
-    return m
+@dataclass
+class _Block:
+    """Rows lo..hi of the data in working order, with all that belongs to them."""
+
+    data: _Data
+    lo: int
+    hi: int
+    index: np.ndarray | None = None  # (rows, slices, neighbours) int32: S[i, index[i, v, t], v] = weight[i, v, t]
+    weight: np.ndarray | None = None  # the same shape
+    S: np.ndarray | None = None  # the weights as the solver sees them
+    labels: np.ndarray | None = None
+    H: np.ndarray | None = None  # (rows, slices * k), the state of Algorithm 1; B2 on the way to the next H
+    z: np.ndarray | None = None
+    w: np.ndarray | None = None
+    J: np.ndarray | None = None  # kept for axis="sample" only
+
+    @property
+    def rows(self):
+        return slice(self.lo, self.hi)
+
+    def pieces(self, size=2048):
+        """Slices of the block's rows, small enough for the cache."""
+        return [slice(lo, min(lo + size, self.hi - self.lo)) for lo in range(0, self.hi - self.lo, size)]
 
 
-def _count_draws(n_draws, anchors, n_anchors, n):
-    may_differ = isinstance(anchors, str) and anchors != "vda"
-    if _is(n_draws, "auto"):
-        return 3 if may_differ and _is(n_anchors, "auto") and n <= _DRAW_ROWS else 1
-    if not isinstance(n_draws, (int, np.integer)) or isinstance(n_draws, bool) or n_draws < 1:
-        raise ValueError(f"n_draws must be 'auto' or an int of at least 1, got {n_draws!r}")
-    if n_draws > 1 and not may_differ:
-        raise ValueError("n_draws above 1 needs anchors that are drawn, 'medoid' or 'random'")
-    return int(n_draws)
+class _Rows:
+    """All rows in blocks. A step is a function of a block; what it returns is small, and added in a fixed order.
+
+    The blocks depend on n alone, so nothing depends on the number of threads.
+    """
+
+    def __init__(self, data):
+        self.data, size = data, min(max(data.n // 16, 512), 8192)
+        self.blocks = [_Block(data, lo, min(lo + size, data.n)) for lo in range(0, data.n, size)]
+
+    def map(self, step, *small):
+        return _map_rows(lambda b, _: step(self.blocks[b], *small), len(self.blocks), rows=1)
+
+    def sum(self, step, *small):
+        return sum(self.map(step, *small))
+
+    def sums(self, step, *small):
+        """The same for a step that returns several arrays."""
+        return [sum(parts) for parts in zip(*self.map(step, *small))]
+
+    def gather(self, name):
+        return np.concatenate([getattr(block, name) for block in self.blocks])
+
+    def spread(self, name, whole):
+        for block in self.blocks:
+            setattr(block, name, whole[block.rows])
+
+    def head(self, n):
+        """The first n rows as one block with its graph: in the canonical order a random sample."""
+        some = [block for block in self.blocks if block.lo < n]
+        index, weight = (np.concatenate([getattr(b, name) for b in some])[:n] for name in ("index", "weight"))
+        return _Block(self.data, 0, min(n, self.data.n), index, weight)
 
 
-def _choose_anchors(data, anchors, m, draws, rng):
-    """Positions of the anchors, the same samples in every view, m for each draw, ascending within it."""
-    if anchors == "vda":
-        return _vda(data, m)
-    pool = data.distinct if m <= len(data.distinct) else data.complete  # too few different rows: copies too
-    if anchors == "random":
-        return np.concatenate([np.sort(rng.choice(pool, m, replace=False)) for _ in range(draws)])
-    if len(pool) > max(_SAMPLE_ROWS, 2 * m):
-        pool = np.sort(rng.choice(pool, max(_SAMPLE_ROWS, 2 * m), replace=False))
-    if m == len(pool):
-        return np.tile(pool, draws)
+def _choose_anchors(data, s, rng):
+    """Positions of the anchors, the same samples in every view, s.m for each draw, ascending within it."""
+    if not isinstance(s.anchors, str):
+        at = np.argsort(data.rows)[s.anchors]
+        if data.seen is not None and not data.seen[at].all():
+            raise ValueError("anchors must be samples that were seen in all views")
+        return at
+    if s.anchors == "vda":
+        return _vda(data, s.m)
+    pool = data.distinct if s.m <= len(data.distinct) else data.complete  # too few different rows: copies too
+    if len(pool) < s.m:
+        raise ValueError(f"anchors must be seen in all views: {len(pool)} of {data.n} samples are, {s.m} are needed")
+    if s.anchors == "random":
+        return np.concatenate([np.sort(rng.choice(pool, s.m, replace=False)) for _ in range(s.draws)])
+    if len(pool) > max(_POOL, 2 * s.m):
+        pool = np.sort(rng.choice(pool, max(_POOL, 2 * s.m), replace=False))
+    if s.m == len(pool):
+        return np.tile(pool, s.draws)
     X = data.joint(pool)
-    if X.shape[1] > 500 and X.shape[0] > 100:  # leading principal directions: k-means costs the same for any width
-        U, s, _ = randomized_svd(X, 100, n_iter=2, random_state=rng.randint(2**31 - 1))
-        X = U * s
+    if X.shape[1] > _WIDE and X.shape[0] > _DIRECTIONS:  # k-means then costs the same for any width
+        U, sizes, _ = randomized_svd(X, _DIRECTIONS, n_iter=2, random_state=rng.randint(2**31 - 1))
+        X = U * sizes
     X = X.toarray() if sparse.issparse(X) else X
 
     def draw(seed):
         with _one_thread():  # OpenMP's limit is each thread's own
-            centres = KMeans(m, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
+            centres = KMeans(s.m, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
         chosen = []
         for distance in euclidean_distances(centres, X, squared=True):
             distance[chosen] = np.inf  # every centre takes another sample
             chosen.append(distance.argmin())
         return np.sort(pool[chosen])
 
-    seeds = rng.randint(2**31 - 1, size=draws)
+    seeds = rng.randint(2**31 - 1, size=s.draws)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # rough centres are good enough to choose samples by
-        return np.concatenate(_map_rows(lambda i, _: draw(seeds[i]), draws, rows=1))
+        return np.concatenate(_map_rows(lambda i, _: draw(seeds[i]), s.draws, rows=1))
 
 
 def _vda(data, m):
     """Variance-based de-correlated anchors, the rule of the paper's reference for anchor selection."""
 
     def moments(lo, hi):
-        blocks = [data.scaled(v, slice(lo, hi)) for v in range(len(data.views))]
+        blocks = [data.scaled(v, slice(lo, hi), centred=False) for v in range(len(data.tables))]
         return sum(b.sum(axis=1) for b in blocks), sum((b**2).sum(axis=1) for b in blocks)
 
     total, squares = (np.concatenate(part) for part in zip(*_map_rows(moments, data.n)))
-    d = sum(view.shape[1] for view in data.views)
+    d = sum(table.shape[1] for table in data.tables)
     s = np.maximum(squares - total**2 / d, 0.0) / max(d - 1, 1)
     s = s / s.max() if s.max() > 0 else np.ones_like(s)
     chosen, free = [], np.zeros(data.n, bool)
@@ -669,111 +802,154 @@ def _vda(data, m):
 
 
 @dataclass
-class _Graph:
-    """The anchor graph tensor S (n, m, V), few non-zeros a row: S[i, index[i, v, t], v] = weight[i, v, t].
+class _Anchors:
+    """The anchors of all draws side by side, and what it takes to join rows to them."""
 
-    Anchors drawn several times lie side by side, the graph is then the mean of the draws' graphs.
-    """
+    rows: list  # of every view the scaled rows of the anchors (m, d_v)
+    scalings: list  # of every view
+    draws: int
+    neighbours: int  # in each draw; the graph is the mean of the draws' graphs
+    joint: bool  # whether all scaled features together make one more slice
 
-    index: np.ndarray  # (n, V, neighbours * draws) int32
-    weight: np.ndarray  # the same shape
-    m: int  # anchors of all draws
-    draws: int = 1
+    @property
+    def m(self):
+        return self.rows[0].shape[0]
 
-    def rows(self, some):
-        return replace(self, index=self.index[some], weight=self.weight[some])
+    @property
+    def slices(self):
+        return len(self.rows) + self.joint
 
-    def draw(self, d):
-        """The graph of one draw alone."""
-        k, m = self.index.shape[2] // self.draws, self.m // self.draws
-        part = slice(d * k, (d + 1) * k)
-        return _Graph(self.index[:, :, part] - np.int32(d * m), self.weight[:, :, part] * self.draws, m)
+    def nearest(self, distance):
+        """Indices and weights of the nearest anchors in every draw, from squared distances (rows, m)."""
+        of_draws = distance.reshape(-1, self.m // self.draws)
+        index, weight = (np.empty((len(of_draws), self.neighbours), kind) for kind in (np.int32, float))
+        _nearest_anchors(of_draws, index, weight)
+        first = np.repeat(np.arange(self.draws, dtype=np.int32) * (self.m // self.draws), self.neighbours)
+        shape = (len(distance), -1)
+        return index.reshape(shape) + first, weight.reshape(shape) / self.draws
 
-    def normalised(self, k):
-        """sqrt(m/k) S Lambda^(-1/2), with which S^T*H of a clean partition lies on the simplex by itself."""
-        weight = self.weight.copy()
-        for v in range(self.index.shape[1]):
-            mass = np.bincount(self.index[:, v].ravel(), self.weight[:, v].ravel(), self.m)
-            weight[:, v] *= np.sqrt(self.m / k / np.where(mass > 0, mass, 1.0))[self.index[:, v]]
-        return replace(self, weight=weight)
+    def join(self, data, rows):
+        """Indices and weights (rows, slices, neighbours) of the graphs of some of the data's rows.
 
-    def transposed_times(self, H):
-        """S^T*H (m, V*K)."""
-        return sum(_map_rows(partial(_scatter, self.index, self.weight, H, self.m), len(H)))
-
-    def matrix(self, slices):
-        """The chosen slices of S side by side, as a sparse (n, m * len(slices)) matrix."""
-        n, _, k = self.index.shape
-        columns = np.concatenate([self.index[:, v] + at * self.m for at, v in enumerate(slices)], axis=1)
-        values = np.concatenate([self.weight[:, v] for v in slices], axis=1)
-        starts = np.arange(0, columns.size + 1, k * len(slices))
-        return sparse.csr_array((values.ravel(), columns.ravel(), starts), (n, self.m * len(slices)))
-
-
-def _anchor_graph(data, anchors, draws, k, joint):
-    """Graph of the data's samples; anchors[v] are the scaled rows in view v of the anchors of all draws.
-
-    The joint slice needs no joint features: its squared distance is the weighted sum of those of the views. Over the
-    views in which a sample was seen, it also stands in for the others: all views share their anchors.
-    """
-    V, m, seen = len(anchors), anchors[0].shape[0], data.seen
-    index = np.empty((data.n, V + joint, k * draws), np.int32)
-    weight = np.empty(index.shape)
-    first = np.repeat(np.arange(draws, dtype=np.int32) * (m // draws), k)
-
-    def nearest(distance):
-        by_draw = distance.reshape(-1, m // draws)
-        near, close = np.empty((len(by_draw), k), np.int32), np.empty((len(by_draw), k))
-        _nearest_anchors(by_draw, near, close)
-        return near.reshape(-1, k * draws) + first, close.reshape(-1, k * draws) / draws
-
-    def fill(lo, hi):
-        together = np.zeros((hi - lo, m))
+        The joint slice needs no joint features: its squared distance is the weighted sum of those of the views. Over
+        the views in which a sample was seen, it also stands in for the others: all views share their anchors.
+        """
+        V, m = len(self.rows), self.m
+        n = len(range(*rows.indices(data.n)))
+        index = np.empty((n, self.slices, self.neighbours * self.draws), np.int32)
+        weight = np.empty(index.shape)
+        together = np.zeros((n, m))
+        seen = np.ones((n, V), bool) if data.seen is None else data.seen[rows]
         for v in range(V):
-            distance = euclidean_distances(data.scaled(v, slice(lo, hi)), anchors[v], squared=True)
-            index[lo:hi, v], weight[lo:hi, v] = nearest(distance)
-            distance *= data.scalings[v].weight ** 2
-            together += distance if seen is None else distance * seen[lo:hi, v, None]
-        if joint or seen is not None:
-            near, close = nearest(together)
-            if joint:
-                index[lo:hi, V], weight[lo:hi, V] = near, close
-            for v in range(V if seen is not None else 0):
-                missing = np.flatnonzero(~seen[lo:hi, v])
-                index[lo + missing, v], weight[lo + missing, v] = near[missing], close[missing]
+            scaled = self.scalings[v](data.raw(v, rows))
+            distance = euclidean_distances(scaled, self.rows[v], squared=True)
+            index[:, v], weight[:, v] = self.nearest(distance)
+            distance *= self.scalings[v].weight ** 2
+            together += distance if data.seen is None else distance * seen[:, v, None]
+        if self.joint or not seen.all():
+            near, close = self.nearest(together)
+            if self.joint:
+                index[:, V], weight[:, V] = near, close
+            for v in range(V):
+                index[~seen[:, v], v], weight[~seen[:, v], v] = near[~seen[:, v]], close[~seen[:, v]]
+        return index, weight
 
-    _map_rows(fill, data.n, rows=1024)
-    return _Graph(index, weight, m, draws)
+
+def _join(block, anchors):
+    """Give the block its graph."""
+    pieces = [slice(block.lo + p.start, block.lo + p.stop) for p in block.pieces(_PIECE)]
+    parts = [anchors.join(block.data, rows) for rows in pieces]
+    block.index, block.weight = (np.concatenate(part) for part in zip(*parts))
+
+
+def _mass(block, m):
+    """The column sums (slices, m) of the block's graph."""
+    slices = range(block.index.shape[1])
+    return np.stack([np.bincount(block.index[:, v].ravel(), block.weight[:, v].ravel(), m) for v in slices])
+
+
+def _normalise(block, scale):
+    """S' = S scale, the graph with scaled columns, as the solver's weights."""
+    at = np.arange(block.index.shape[1])[:, None]
+    block.S = block.weight * scale[at, block.index]
+
+
+def _simplex_scale(mass, k):
+    """The column scale sqrt(m/k) Lambda^(-1/2) with which S^T*H of a clean partition lies on the simplex by itself."""
+    return np.sqrt(mass.shape[1] / k / np.where(mass > 0, mass, 1.0))
 
 
 # ======================================================================================================================
 # 5 start: labels from the spectrum of the graphs.
 
-_KMEANS_ROWS = 20_000  # rows that k-means and the discriminants see; the others follow their rule
+_SAMPLE = 20_000  # rows from which the start is learnt; the others follow its rules
+_EXTRA_VECTORS = 10  # singular vectors of a graph: twice as many as clusters, at most so many more
+_RESTARTS = 10  # of k-means on the embedding
+_ROUNDS = 5  # of linear discriminants; later ones change a few labels in a thousand
+_SHRINKAGE = 0.1  # of their covariances towards a multiple of the identity
+_LEAST_LOG = -20.0  # of a probability: what a view excludes is improbable, not impossible
+_FIRST_SAMPLES = 20  # per cluster: so many of the samples seen in most views are clustered before the others follow
 
 
-def _spectral_labels(graph, k, joint, rng, seen=None):
-    """k-means on the spectral embeddings, for every draw, of the views' graphs together and of the joint graph.
+def _find_labels(rows, anchors, k, rng):
+    """Labels of all rows (n,) in working order, by rules that are learnt from a sample of them."""
+    sample = rows.head(_SAMPLE)
+    learn = _spectral_rule if rows.data.seen is None else _rule_with_holes
+    labels, rule = learn(sample, anchors, k, rng)
+    return labels if sample.hi == rows.data.n else np.concatenate(rows.map(rule))
 
-    Where views are missing, the samples seen in most views, at least 20 a cluster, are clustered first, and their
-    anchors vote for the others: half-seen samples blur the spectrum (HandWritten4, 30 % missing: 0.88 against 0.92).
+
+def _spectral_rule(sample, anchors, k, rng):
+    """k-means on the embeddings, for every draw, of the views' graphs together and of the joint graph.
+
+    Returns the sample's labels, and a function that labels another block in the same way.
     """
-    V = graph.index.shape[1] - joint
-    if seen is not None:
-        views_seen = seen.sum(axis=1)
-        least = next(c for c in range(V, 0, -1) if c == 1 or (views_seen >= c).sum() >= 20 * k)
-        first, rest = np.flatnonzero(views_seen >= least), np.flatnonzero(views_seen < least)
-        labels = np.empty(len(seen), np.intp)
-        labels[first] = _spectral_labels(graph.rows(first), k, joint, rng)
-        memberships = np.zeros((V + joint, graph.m, k))
-        for v in range(V + joint):
-            np.add.at(memberships[v], (graph.index[first, v], labels[first, None]), graph.weight[first, v])
-        memberships /= np.maximum(memberships.sum(axis=2, keepdims=True), 1e-300)
-        labels[rest] = _votes(graph.rows(rest), memberships).sum(axis=1).argmax(axis=1)
-        return labels
-    draws = (graph.draw(d).normalised(k) for d in range(graph.draws))
-    matrices = (draw.matrix(slices) for draw in draws for slices in (range(V), [V])[: 1 + joint])
-    return _kmeans_labels(np.hstack([_embedding(A, k) for A in matrices]), k, rng)
+    projections = _projections(sample, anchors, min(2 * k, k + _EXTRA_VECTORS))
+
+    def embedding(block):
+        return np.hstack([projection(block) for projection in projections])
+
+    labels, rule = _kmeans_rule(embedding(sample), k, rng)
+    return labels, lambda block: rule.predict(embedding(block))
+
+
+def _projections(sample, anchors, r):
+    """Of every draw, the projections of the views' graphs together and of the joint graph on r directions."""
+    V = len(anchors.rows)
+    groups = [range(V), [V]] if anchors.joint else [range(V)]
+    return [_Projection(sample, anchors, d, slices, r) for d in range(anchors.draws) for slices in groups]
+
+
+class _Projection:
+    """From a block's graph, in one draw and some of its slices, to leading left singular vectors as rows of length 1.
+
+    Twice as many as clusters are asked for (at most k + 10), the j-th multiplied by (s_j / s_1)^3: a soft end instead of a cut at k,
+    measured to be worth 0.015 of accuracy in the mean of seven sets.
+    """
+
+    def __init__(self, sample, anchors, draw, slices, r):
+        self.m, self.slices = anchors.m // anchors.draws, list(slices)
+        self.draw, self.neighbours = draw, slice(draw * anchors.neighbours, (draw + 1) * anchors.neighbours)
+        self.scale = np.ones(self.m * len(slices))
+        A = self.matrix(sample)
+        mass = np.asarray(A.sum(axis=0)).ravel()
+        self.scale = 1.0 / np.sqrt(np.where(mass > 0, mass, 1.0))
+        self.square, right = _spectrum(self.matrix(sample), r)
+        s = np.sqrt(np.maximum(self.square, 1e-12 * self.square[0]))
+        self.directions = right * (s**2 / s[0] ** 3)
+
+    def matrix(self, block):
+        """The chosen slices of the draw's graph side by side, columns scaled, as a sparse (n, m * slices) matrix."""
+        index = block.index[:, self.slices, self.neighbours] - np.int32(self.draw * self.m)
+        index += np.arange(len(self.slices), dtype=np.int32)[:, None] * self.m
+        values = block.weight[:, self.slices, self.neighbours].ravel() * self.scale[index.ravel()]
+        starts = np.arange(0, index.size + 1, index[0].size)
+        return sparse.csr_array((values, index.ravel(), starts), (len(index), len(self.scale)))
+
+    def __call__(self, block):
+        U = self.matrix(block) @ self.directions
+        length = np.linalg.norm(U, axis=1, keepdims=True)
+        return U / np.where(length > 0, length, 1.0)
 
 
 def _spectrum(A, r):
@@ -792,94 +968,132 @@ def _spectrum(A, r):
     return square[::-1], right[:, ::-1]
 
 
-def _embedding(A, k):
-    """Leading left singular vectors of A as rows of length 1.
+def _kmeans_rule(X, k, rng):
+    """k-means, then rounds of linear discriminants: directions along which the clusters spread anyway count less.
 
-    Twice as many as clusters (at most k + 10), the j-th multiplied by (s_j / s_1)^3: a soft end instead of a cut at k,
-    measured to be worth 0.015 of accuracy in the mean of seven sets.
+    Returns the labels of X (n, features), and the estimator that predicts them.
     """
-    square, right = _spectrum(A, min(2 * k, k + 10))
-    s = np.sqrt(np.maximum(square, 1e-12 * square[0]))
-    U = A @ (right * (s**2 / s[0] ** 3))
-    length = np.linalg.norm(U, axis=1, keepdims=True)
-    return U / np.where(length > 0, length, 1.0)
-
-
-def _kmeans_labels(X, k, rng):
-    """k-means, then rounds of linear discriminants: directions along which the clusters spread anyway count less."""
-    n = X.shape[0]
-    some = np.arange(n) if n <= _KMEANS_ROWS else np.sort(rng.choice(n, _KMEANS_ROWS, replace=False))
-    seed = rng.randint(2**31 - 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters: we say so ourselves
-        rule = KMeans(k, n_init=10, random_state=seed).fit(X[some])
+        rule = KMeans(k, n_init=_RESTARTS, random_state=rng.randint(2**31 - 1)).fit(X)
     labels = rule.labels_
-    for _ in range(5 if k > 1 else 0):
-        if np.bincount(labels, minlength=k).min() < 2:  # a cluster of one sample has no spread to learn from
+    for _ in range(_ROUNDS):
+        if k == 1 or np.bincount(labels, minlength=k).min() < 2:  # one sample has no spread to learn from
             break
-        discriminants = _discriminants(X[some], labels)
-        found = discriminants.predict(X[some])
+        discriminants = _discriminants(X, labels)
+        found = discriminants.predict(X)
         if len(np.unique(found)) < k or np.array_equal(found, labels):
             break
         rule, labels = discriminants, found
-    return labels if len(some) == n else rule.predict(X)
+    return labels, rule
 
 
 def _discriminants(X, labels):
     many = len(np.unique(labels))
-    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1, priors=np.full(many, 1 / many)).fit(X, labels)
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=_SHRINKAGE, priors=np.full(many, 1 / many)).fit(X, labels)
 
 
-def _labels_by_view(data, labels, k, rng):
+def _rule_with_holes(sample, anchors, k, rng):
+    """The spectral rule where views are missing.
+
+    The samples seen in most views are clustered first, and their anchors vote for the others: half-seen samples blur
+    the spectrum (HandWritten4, 30 % missing: 0.88 against 0.92). Then the views' discriminants mend the labels.
+    """
+    seen_in = sample.data.seen[sample.rows].sum(axis=1)
+    least = sample.data.seen.shape[1]
+    while least > 1 and (seen_in >= least).sum() < _FIRST_SAMPLES * k:
+        least -= 1
+    first = seen_in >= least
+    best = replace(sample, index=sample.index[first], weight=sample.weight[first])
+    found, spectral = _spectral_rule(best, anchors, k, rng)
+    memberships = np.zeros((anchors.slices, anchors.m, k))
+    for v in range(anchors.slices):
+        np.add.at(memberships[v], (best.index[:, v], found[:, None]), best.weight[:, v])
+    memberships /= np.maximum(memberships.sum(axis=2, keepdims=True), 1e-300)
+
+    def guess(block):
+        first = block.data.seen[block.rows].sum(axis=1) >= least
+        labels = _votes(block.index, block.weight, memberships).sum(axis=1).argmax(axis=1)
+        some = replace(block, index=block.index[first], weight=block.weight[first])
+        labels[first] = spectral(some) if first.any() else labels[first]
+        return labels
+
+    labels = guess(sample)
+    labels[first] = found
+    labels, mend = _mended_by_views(sample, labels, k, rng)
+    return labels, lambda block: mend(block, guess(block))
+
+
+def _votes(index, weight, memberships):
+    """(n, slices, k): for every slice the memberships of a sample's anchors, averaged with the graph's weights."""
+    votes = np.empty((*index.shape[:2], memberships.shape[2]))
+    for v, G in enumerate(memberships):
+        for rows in (slice(lo, lo + 4096) for lo in range(0, len(index), 4096)):
+            votes[rows, v] = np.einsum("it,itk->ik", weight[rows, v], G[index[rows, v]])
+    return votes
+
+
+def _mended_by_views(sample, labels, k, rng):
     """Better labels where views are missing: linear discriminants in every view, their log-probabilities summed.
 
     A view speaks for the samples it has seen, and shows as many leading directions as the root of their number. Worth
     0.015 on HandWritten4 with 30 % missing and 0.05 with 50 %; complete data gain on some sets and lose on others.
+    Returns the sample's labels, and a function that mends the labels of another block.
     """
-    n, V = data.seen.shape
-    seen_by, directions = [], []
+    data, V = sample.data, len(sample.data.tables)
+    seen = data.seen[sample.rows]
+    directions = []
     for v in range(V):
-        rows = np.flatnonzero(data.seen[:, v])
-        if len(rows) > _KMEANS_ROWS:
-            rows = np.sort(rng.choice(rows, _KMEANS_ROWS, replace=False))
-        d, r, seed = data.views[v].shape[1], int(np.sqrt(len(rows))), rng.randint(2**31 - 1)
-        directions.append(randomized_svd(data.scaled(v, rows), r, random_state=seed)[2].T if d > r else np.eye(d))
-        seen_by.append(rows)
+        some = np.flatnonzero(seen[:, v])
+        d, r, seed = data.tables[v].shape[1], int(np.sqrt(len(some))), rng.randint(2**31 - 1)
+        wide = d > r
+        directions.append(randomized_svd(data.scaled(v, some), r, random_state=seed)[2].T if wide else np.eye(d))
 
     def features(v, positions):
         return data.scaled(v, positions) @ directions[v]
 
-    def decide(rules, lo, hi):
-        total = np.zeros((hi - lo, k))
-        total[np.arange(hi - lo), labels[lo:hi]] = 1e-9  # no view has an opinion: the label stays
+    def decide(rules, block, labels):
+        total = np.zeros((len(labels), k))
+        total[np.arange(len(labels)), labels] = 1e-9  # no view has an opinion: the label stays
         for v, rule in rules.items():
-            rows = np.flatnonzero(data.seen[lo:hi, v])
-            opinion = np.full((len(rows), k), -20.0)  # what a view excludes is improbable, not impossible
-            if len(rows):
-                opinion[:, rule.classes_] = np.maximum(rule.predict_log_proba(features(v, lo + rows)), -20.0)
-            total[rows] += opinion
+            some = np.flatnonzero(data.seen[block.rows, v])
+            opinion = np.full((len(some), k), _LEAST_LOG)
+            if len(some):
+                logs = rule.predict_log_proba(features(v, block.lo + some))
+                opinion[:, rule.classes_] = np.maximum(logs, _LEAST_LOG)
+            total[some] += opinion
         return total.argmax(axis=1)
 
-    for _ in range(5):
+    last = {}
+    for _ in range(_ROUNDS):
         rules = {}
-        for v, rows in enumerate(seen_by):
-            rows = rows[np.bincount(labels[rows], minlength=k)[labels[rows]] > 1]  # one sample has no spread
-            if len(np.unique(labels[rows])) > 1:
-                rules[v] = _discriminants(features(v, rows), labels[rows])
-        found = np.concatenate(_map_rows(partial(decide, rules), n))
+        for v in range(V):
+            some = np.flatnonzero(seen[:, v])
+            some = some[np.bincount(labels[some], minlength=k)[labels[some]] > 1]  # one sample has no spread
+            if len(np.unique(labels[some])) > 1:
+                rules[v] = _discriminants(features(v, some), labels[some])
+        found = decide(rules, sample, labels)
         if len(np.unique(found)) < k or np.array_equal(found, labels):
             break
-        labels = found
-    return labels
+        labels, last = found, rules
+    return labels, lambda block, guessed: decide(last, block, guessed)
 
 
 # ======================================================================================================================
 # 6 Algorithm 1. Inside the solver a tensor of n samples, V views and K clusters is an (n, V*K) matrix. Every step that
 #   mixes the numbers of a sample is then one V*K x V*K matrix from the right, found from a Gram matrix of that size.
+#   Of the six tensors with a row per sample three are kept: H, and the arguments z = H + Y1/mu and w = H + Y2/rho of
+#   the two proximal steps. Then Q = max(z, 0), Y1 = mu min(z, 0), J = w W and Y2 = rho (w - J).
 
 HISTORY = ("Q-H", "Q-J", "G-F", "objective", "fit", "H_norm", "G_norm", "mu", "rho", "sigma")
 _PENALTY_CAP = 1e13
 _FULL_RANK = 1e-7  # smallest to largest eigenvalue: above it a polar factor from the Gram matrix is good to 1e-8
+# With "auto" the first shrinkage takes so much of a typical leading singular value of H and of G; a tenth of G lets the
+# solver run away (Mnist4, one seed: 0.92 to 0.86).
+_SHARE_H, _SHARE_G = 0.25, 0.02
+# Whatever p, the threshold below which a singular value vanishes stays below so many times the share, and below the
+# value itself: else J is 0 in the first iteration and nothing ties the views.
+_THRESHOLD_SHARES, _THRESHOLD_CAP = 6.0, 0.95
 
 
 @dataclass
@@ -899,7 +1113,7 @@ class _Norm:
 
 def _gram(X):
     """X^T X over fixed blocks of rows."""
-    return sum(_map_rows(lambda lo, hi: X[lo:hi].T @ X[lo:hi], X.shape[0]))
+    return sum(X[lo : lo + 4096].T @ X[lo : lo + 4096] for lo in range(0, len(X), 4096))
 
 
 def _slice_grams(C, shape, axis):
@@ -936,32 +1150,44 @@ def _update_G(StH, F, Y3, sigma, shape):
     return G
 
 
-def _B2(S, G, Q, Y1, J, Y2, mu, rho):
-    """B2 = 2 S*G + mu Q - Y1 + rho J - Y2, in the memory of J, which nobody needs any more."""
-    _map_rows(partial(_form_B2, S.index, S.weight, G, Q, Y1, J, Y2, mu, rho), len(J))
-    return J
+def _low_rank(block, rows, W):
+    """J of some of the block's rows: w W, or what the prox over all samples made of w."""
+    return block.w[rows] @ W if block.J is None else block.J[rows]
 
 
-def _update_H(B, H, shape):
-    """Eq. (solveH): the polar factor of B2 at every view frequency, written into H."""
-    square, right = np.linalg.eigh(_slice_grams(_gram(B), shape, "view"))
+def _form_B(block, G, W, old, new):
+    """Pass A: B2 = 2 S*G + mu Q - Y1 + rho J - Y2 in the place of H, which nobody needs any more; returns B2^T B2.
+
+    `old` are the penalties (mu, rho) with which z and w were formed, `new` those of this iteration.
+    """
+    gram = 0.0
+    for rows in block.pieces():
+        B = block.H[rows]
+        J = _low_rank(block, rows, W)
+        _fill_B(block.index[rows], block.S[rows], G, block.z[rows], block.w[rows], J, np.array([*old, *new]), B)
+        gram = gram + B.T @ B
+    return gram
+
+
+def _polar(rows, gram, shape):
+    """Eq. (solveH): the matrix M with which H = B2 M is the polar factor of B2 at every view frequency."""
+    square, right = np.linalg.eigh(_slice_grams(gram, shape, "view"))
     if (square[:, 0] <= _FULL_RANK * square[:, -1]).any():
-        H[:] = _polar_factor(B, H, shape)
-        return
+        rows.spread("H", _polar_factor(rows.gather("H"), rows.gather("w"), shape))
+        return np.eye(len(gram))
     # H^T*H = I asks for orthonormal slices of the unnormalised DFT; the Gram matrices are those of the orthonormal one.
     inverse_root = (right / np.sqrt(shape[0] * square)[:, None, :]) @ right.conj().swapaxes(1, 2)
-    M = _from_right(inverse_root, shape, "view")
-    _map_rows(lambda lo, hi: np.matmul(B[lo:hi], M, out=H[lo:hi]), len(B))
+    return _from_right(inverse_root, shape, "view")
 
 
-def _polar_factor(B, H, shape):
+def _polar_factor(B, previous, shape):
     """The same from thin SVDs, for B2 without full rank.
 
     Rows of G sum to 1, so from the identity start B2 loses a dimension at every view frequency but 0, and part of the
     polar factor is arbitrary. It is completed by the previous H: the limit of polar(B2 + e H) as e goes to 0.
     """
     V, K = shape
-    B, H = (np.fft.fft(X.reshape(-1, V, K), axis=1) for X in (B, H))
+    B, H = (np.fft.fft(X.reshape(-1, V, K), axis=1) for X in (B, previous))
     out = np.empty_like(H)
     for f in range(V // 2 + 1):
         U, s, Vh = np.linalg.svd(B[:, f], full_matrices=False)
@@ -978,48 +1204,70 @@ def _polar_factor(B, H, shape):
     return np.fft.ifft(out, axis=1).real.reshape(len(H), V * K)
 
 
-def _update_Q(H, Q, Y1, mu):
-    """Eq. (solveQ) in the time domain and its multiplier; returns max |Q - H|."""
-    return max(_map_rows(partial(_clip, H, Q, Y1, mu), len(H)))
+def _form_H(block, M, W, old, new, m):
+    """Pass B: H = B2 M, then z = H + Y1/mu and w = H + Y2/rho; returns S^T*H and w^T w."""
+    StH, gram = np.zeros((m, len(M))), 0.0
+    for rows in block.pieces():
+        H = block.H[rows] @ M
+        J = _low_rank(block, rows, W)
+        w = block.w[rows]
+        _move(H, J, block.z[rows], w, old[0] / new[0], old[1] / new[1])
+        _scatter(block.index[rows], block.S[rows], H, StH)
+        block.H[rows] = H
+        gram = gram + w.T @ w
+    return StH, gram
 
 
-def _update_low_rank(X, J, Y, penalty, weight, norm, against):
-    """Eqs. (solveJ), (solveF): J <- Gamma_{weight/penalty}(X + Y/penalty), then Y <- Y + penalty (X - J).
+def _residuals(block, W):
+    """max |Q - H| and max |Q - J|."""
+    worst = np.zeros(2)
+    for rows in block.pieces():
+        worst = np.maximum(worst, _gaps(block.H[rows], block.z[rows], _low_rank(block, rows, W)))
+    return worst
 
-    Returns max |J - against| and ||J||_Sp^p.
+
+def _shrinkage(gram, tau, norm):
+    """Eqs. (solveJ), (solveF): the matrix W with which X W = Gamma_tau(X), from X^T X; and ||X W||_Sp^p.
+
+    Shrinkage acts from the right. Squaring hides singular values below 1e-8 of the largest: they are within 1e-8 of
+    what any shrinkage makes of them.
     """
-    tau = weight / penalty
-    if norm.axis == "sample":
-        Z = (X + Y / penalty).reshape(-1, *norm.shape).transpose(0, 2, 1)
-        J3 = schatten_prox(Z, tau, norm.p, "sample", norm.fft_norm)
-        J[:] = J3.transpose(0, 2, 1).reshape(J.shape)
-        Y += penalty * (X - J)
-        return np.abs(J - against).max(), schatten_norm(J3, norm.p, "sample", norm.fft_norm) ** norm.p
-
-    def target(lo, hi):
-        return X[lo:hi] + Y[lo:hi] / penalty
-
-    # Shrinkage acts from the right. Squaring hides singular values below 1e-8 of the largest: they are within 1e-8 of
-    # what any shrinkage makes of them.
-    gram = sum(_map_rows(lambda lo, hi: (Z := target(lo, hi)).T @ Z, len(X)))
     square, right = np.linalg.eigh(_slice_grams(gram, norm.shape, norm.axis))
     s = np.sqrt(np.maximum(square, 0.0)) * norm.factor()
     shrunk = _gst(s.ravel(), tau, norm.p).reshape(s.shape)
     ratio = np.divide(shrunk, s, out=np.zeros_like(s), where=s > 0)
     W = _from_right((right * ratio[:, None, :]) @ right.conj().swapaxes(1, 2), norm.shape, norm.axis)
+    return W, (shrunk**norm.p).sum()
 
-    def shrink(lo, hi):
-        Z = target(lo, hi)
-        np.matmul(Z, W, out=J[lo:hi])
-        np.multiply(Z - J[lo:hi], penalty, out=Y[lo:hi])
-        return np.abs(J[lo:hi] - against[lo:hi]).max()
 
-    return max(_map_rows(shrink, len(X))), (shrunk**norm.p).sum()
+def _prox_over_samples(X, tau, norm):
+    """Gamma_tau(X) with the DFT over the samples, and its ||.||_Sp^p: the whole tensor at once, in the given order."""
+    X = X.reshape(-1, *norm.shape).transpose(0, 2, 1)
+    J = schatten_prox(X, tau, norm.p, "sample", norm.fft_norm)
+    size = schatten_norm(J, norm.p, "sample", norm.fft_norm) ** norm.p
+    return np.ascontiguousarray(J.transpose(0, 2, 1)).reshape(len(J), -1), size
+
+
+def _update_J(rows, gram, tau, norm):
+    """Eq. (solveJ): W with J = w W, or None and J in the blocks; and ||J||_Sp^p."""
+    if norm.axis != "sample":
+        return _shrinkage(gram, tau, norm)
+    J, size = _prox_over_samples(rows.gather("w"), tau, norm)
+    rows.spread("J", J)
+    return None, size
+
+
+def _update_F(X, tau, norm):
+    """Eq. (solveF): F = Gamma_tau(X) for X = G + Y3/sigma, and ||F||_Sp^p."""
+    if norm.axis == "sample":
+        return _prox_over_samples(X, tau, norm)
+    W, size = _shrinkage(_gram(X), tau, norm)
+    return X @ W, size
 
 
 @dataclass
 class State:
-    """What a callback sees after each iteration. Arrays are the solver's own: read, do not write."""
+    """What a callback sees after each iteration."""
 
     iteration: int
     H: np.ndarray  # (n, V, K)
@@ -1036,64 +1284,90 @@ class State:
         return self.Q.mean(axis=1).argmax(axis=1)[np.argsort(self.rows)]
 
 
-def _algorithm1(S, H, Q, J, F, norm, lambda1, lambda2, penalty, growth, tol, max_iter, watch):
-    """Algorithm 1. Changes H, Q and J in place; returns G, the history and what ended it.
+@dataclass(frozen=True)
+class _Run:
+    """How Algorithm 1 runs: the norm and its weights, the first penalty and its growth, when to stop, who watches."""
 
-    `watch(iteration, H, Q, J, G, F, history)` is called after each iteration and stops the run by returning True.
-    """
-    shape = norm.shape
-    Y1, Y2, Y3 = np.zeros_like(H), np.zeros_like(H), np.zeros_like(F)
-    mu = rho = sigma = penalty
+    norm: _Norm
+    lambda1: float
+    lambda2: float
+    penalty: float
+    growth: float
+    tol: float
+    max_iter: int
+    watch: object  # watch(iteration, W, G, F, history), after each iteration; a true answer stops the run
+
+
+def _algorithm1(rows, F, W, run):
+    """Algorithm 1, from H, z and w in the blocks, F, and the W that makes J = w W; returns G, the history and its end."""
+    norm, shape = run.norm, run.norm.shape
+    n, m, Y3 = rows.data.n, len(F), np.zeros_like(F)
+    mu = rho = sigma = run.penalty
+    old = (0.0, 0.0)  # no multipliers yet
     history = {name: [] for name in HISTORY}
-    S_square = float((S.weight**2).sum())
-    typical = np.sqrt(shape[1] / len(H))  # an entry of H: its columns have length 1 over about n/K samples
-    StH = S.transposed_times(H)
-    G = _update_G(StH, F, Y3, sigma, shape)
-    stopped_by = "max_iter"
-    for iteration in range(1, max_iter + 1):
+    S_square = rows.sum(lambda block: float((block.S**2).sum()))
+    typical = np.sqrt(shape[1] / n)  # an entry of H: its columns have length 1 over about n/K samples
+    StH, stopped_by = rows.sum(_transposed_times, m), "max_iter"
+    if run.max_iter == 0:
+        return _update_G(StH, F, Y3, sigma, shape), history, stopped_by
+    for iteration in range(1, run.max_iter + 1):
         G = _update_G(StH, F, Y3, sigma, shape)
-        _update_H(_B2(S, G, Q, Y1, J, Y2, mu, rho), H, shape)
-        QH = _update_Q(H, Q, Y1, mu)
-        QJ, H_norm = _update_low_rank(H, J, Y2, rho, lambda1, norm, against=Q)
-        GF, G_norm = _update_low_rank(G, F, Y3, sigma, lambda2, norm, against=G)
+        M = _polar(rows, rows.sum(_form_B, G, W, old, (mu, rho)), shape)
+        StH, gram = rows.sums(_form_H, M, W, old, (mu, rho), m)
+        W, H_norm = _update_J(rows, gram, run.lambda1 / rho, norm)
+        F, G_norm = _update_F(G + Y3 / sigma, run.lambda2 / sigma, norm)
+        Y3 += sigma * (G - F)
 
-        StH = S.transposed_times(H)
         # ||H*G^T|| = ||G|| because H is orthogonal, and <S, H*G^T> = <S^T*H, G>.
         fit = max(S_square - 2.0 * float((StH * G).sum()) + float((G**2).sum()), 0.0)
-        objective = fit + lambda1 * H_norm + lambda2 * G_norm
+        QH, QJ = np.max(rows.map(_residuals, W), axis=0)
+        GF = np.abs(G - F).max()
+        objective = fit + run.lambda1 * H_norm + run.lambda2 * G_norm
         for name, value in zip(HISTORY, (QH, QJ, GF, objective, fit, H_norm, G_norm, mu, rho, sigma)):
             history[name].append(float(value))
-        if max(max(QH, QJ) / typical, GF) <= tol:
+        if max(max(QH, QJ) / typical, GF) <= run.tol:
             stopped_by = "tol"
-        if watch(iteration, H, Q, J, G, F, history):
+        if run.watch(iteration, W, G, F, history):
             stopped_by = "callback"
         if stopped_by != "max_iter":
             break
-        mu, rho, sigma = (max(x, min(growth * x, _PENALTY_CAP)) for x in (mu, rho, sigma))
+        old = (mu, rho)
+        mu, rho, sigma = (max(x, min(run.growth * x, _PENALTY_CAP)) for x in (mu, rho, sigma))
     return G, history, stopped_by
 
 
-def _automatic_lambda(X, penalty, norm, share):
-    """The lambda whose first shrinkage takes about `share` of the median leading singular value of X's slices."""
-    if norm.axis == "sample":
-        slices = _to_slices(X.reshape(-1, *norm.shape).transpose(0, 2, 1), "sample", norm.fft_norm)
-        leading = np.median(np.linalg.svd(slices, compute_uv=False)[:, 0])
-    else:
-        square = np.linalg.eigvalsh(_slice_grams(_gram(X), norm.shape, norm.axis))[:, -1]
-        leading = np.median(np.sqrt(np.maximum(square, 0.0))) * norm.factor()
+def _transposed_times(block, m):
+    """The part of S^T*H (m, V*K) that the block contributes."""
+    StH = np.zeros((m, block.H.shape[1]))
+    _scatter(block.index, block.S, block.H, StH)
+    return StH
+
+
+def _automatic_lambda(leading, penalty, share, p):
+    """The lambda whose first shrinkage takes about `share` of a typical leading singular value."""
     # Shrinkage takes tau p s^(p-1) off a singular value s, and all of it below a threshold, which must stay below s.
-    bound = (min(6.0 * share, 0.95) * leading / _gst_threshold(1.0, norm.p)) ** (2.0 - norm.p)
-    return penalty * min(share * leading ** (2.0 - norm.p) / norm.p, bound)
+    reach = min(_THRESHOLD_SHARES * share, _THRESHOLD_CAP) * leading
+    bound = (reach / _gst_threshold(1.0, p)) ** (2.0 - p)
+    return penalty * min(share * leading ** (2.0 - p) / p, bound)
+
+
+def _leading(gram, norm, X):
+    """The median over the slices of the largest singular value of X, from X^T X where the slices allow it."""
+    if norm.axis == "sample":
+        X = X.gather("H") if isinstance(X, _Rows) else X
+        slices = _to_slices(X.reshape(-1, *norm.shape).transpose(0, 2, 1), "sample", norm.fft_norm)
+        return np.median(np.linalg.svd(slices, compute_uv=False)[:, 0])
+    square = np.linalg.eigvalsh(_slice_grams(gram, norm.shape, norm.axis))[:, -1]
+    return np.median(np.sqrt(np.maximum(square, 0.0))) * norm.factor()
 
 
 # ======================================================================================================================
 # 7 result
 
-# Of what a saved file consists; the graph, the scalings and the anchors' rows are taken apart by hand.
-_ARRAYS = "labels memberships anchor_memberships joint_memberships anchors anchor_labels view_weights".split()
-_FACTS = ("n_iter", "stopped_by", "options")
+_ARRAYS = "labels memberships anchor_memberships joint_memberships anchors anchor_labels view_agreement".split()
+_FACTS = ("n_iter", "stopped_by", "options", "view_names", "feature_names", "sample_names", "seconds")
 _CSR = ("data", "indices", "indptr")
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(eq=False)
@@ -1114,14 +1388,19 @@ class Result:
         Which samples are the anchors, one draw after the other.
     anchor_labels : (m,) int array
         The cluster that an anchor votes for, over all slices.
-    view_weights : (V,) or (V + 1,) array
-        Share of H's mass in each slice, the joint slice last. One large entry means one consensus for all views.
+    view_agreement : (V,) or (V + 1,) array
+        Share of the samples whose label is what that slice alone, by its anchors' votes, would give; the joint slice
+        last.
     n_iter, stopped_by : int, {"tol", "max_iter", "callback"}
     history : dict of (n_iter,) arrays
         "Q-H", "Q-J", "G-F": the residuals; "objective" = "fit" + lambda1 * "H_norm" + lambda2 * "G_norm";
         "mu", "rho", "sigma": the penalties.
     options : dict
         The options in force, automatic values filled in.
+    view_names, feature_names, sample_names : lists
+        Names of the V views; of every view its features' names or None; names of the samples or None.
+    seconds : dict
+        How long each stage took.
     """
 
     labels: np.ndarray
@@ -1130,14 +1409,18 @@ class Result:
     joint_memberships: np.ndarray | None
     anchors: np.ndarray
     anchor_labels: np.ndarray
-    view_weights: np.ndarray
+    view_agreement: np.ndarray
     n_iter: int
     stopped_by: str
     history: dict
     options: dict
-    _graph: _Graph
-    _scalings: list
-    _anchor_rows: list
+    view_names: list
+    feature_names: list
+    sample_names: list | None
+    seconds: dict
+    _index: np.ndarray  # (n, slices, neighbours), the graph
+    _weight: np.ndarray
+    _anchors: _Anchors
 
     def __repr__(self):
         n, k = self.memberships.shape
@@ -1147,57 +1430,83 @@ class Result:
     @property
     def slices(self):
         """Names of the slices: the views, then the joint one if there is one."""
-        return [f"view {v}" for v in range(len(self._scalings))] + ["joint"] * (self.joint_memberships is not None)
+        return [*self.view_names, "joint"] if self._anchors.joint else list(self.view_names)
 
     @property
     def converged(self):
         return self.stopped_by == "tol"
 
-    def predict(self, views, mask=None):
+    def predict(self, views, mask=None, n_jobs=None):
         """Labels (n,) of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
 
-        `views` and `mask` as given to `cluster`: as many views, with the same features; missing views as there.
+        `views`, `mask` and `n_jobs` as given to `cluster`: the same views with the same features; missing views as
+        there. Views of a dict and columns of DataFrames are matched by name where the model was fitted on names.
         """
-        views = _as_views(views)
-        if len(views) != len(self._scalings):
-            raise ValueError(f"got {len(views)} view(s), the model was fitted on {len(self._scalings)}")
-        for v, (view, scaling) in enumerate(zip(views, self._scalings)):
-            d, fitted = view.shape[1], len(scaling.factor)
-            if d != fitted:
-                raise ValueError(f"views[{v}] has {d} features, the model was fitted on {fitted}")
-            if sparse.issparse(view) != (scaling.shift is None):
-                views[v] = view.toarray() if sparse.issparse(view) else sparse.csr_array(view)
-        seen = _observed(views, mask)
-        data = _Data(views, np.arange(len(seen)), np.arange(len(views)), None if seen.all() else seen, self._scalings)
-        draws, neighbours = self._graph.draws, self._graph.index.shape[2] // self._graph.draws
+        given = self._matched(views)
         with _one_thread():
-            graph = _anchor_graph(data, self._anchor_rows, draws, neighbours, self.joint_memberships is not None)
-        return _votes(graph, self._slice_memberships()).sum(axis=1).argmax(axis=1)
+            seen = _observed(given, mask)
+            n, V = seen.shape
+            scalings = self._anchors.scalings
+            data = _Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen, scalings)
+
+            def label(block):
+                _join(block, self._anchors)
+                return _votes(block.index, block.weight, self._slice_memberships()).sum(axis=1).argmax(axis=1)
+
+            return np.concatenate([np.empty(0, np.intp), *_Rows(data).map(label)])
+
+    def _matched(self, views):
+        """New views as the tables that the model was fitted on, in its order."""
+        if isinstance(views, dict):
+            unknown, absent = set(map(str, views)) - set(self.view_names), set(self.view_names) - set(map(str, views))
+            if unknown or absent:
+                what = f"unknown view {min(unknown)!r}" if unknown else f"no view {min(absent)!r}"
+                raise ValueError(f"{what}: the model was fitted on {', '.join(map(repr, self.view_names))}")
+            views = {name: view for wanted in self.view_names for name, view in views.items() if str(name) == wanted}
+        given = _as_tables(views, fewest_rows=0)
+        fitted = self._anchors.scalings
+        if len(given.tables) != len(fitted):
+            raise ValueError(f"got {len(given.tables)} view(s), the model was fitted on {len(fitted)}")
+        for v, (table, scaling) in enumerate(zip(given.tables, fitted)):
+            old, new = self.feature_names[v], given.feature_names[v]
+            if old is not None and new is not None and old != new:
+                absent, unknown = [c for c in old if c not in new], [c for c in new if c not in old]
+                if absent or unknown:
+                    what = f"lacks the column {absent[0]!r}" if absent else f"has the unknown column {unknown[0]!r}"
+                    raise ValueError(f"{given.where[v]} {what} ({len(absent)} absent, {len(unknown)} unknown)")
+                table = table[:, [new.index(c) for c in old]]
+            d = table.shape[1]
+            if d != len(scaling.factor):
+                raise ValueError(f"{given.where[v]} has {d} features, the model was fitted on {len(scaling.factor)}")
+            if sparse.issparse(table) != (scaling.shift is None):
+                table = table.toarray() if sparse.issparse(table) else sparse.csr_array(table)
+            given.tables[v] = table
+        return given
 
     def explain(self, i):
         """Why sample i is where it is: an `Explanation`, which prints as a table of anchors, votes and shares."""
         i = range(len(self.labels))[i]
-        graph, memberships = self._graph.rows([i]), self._slice_memberships()
-        votes, label = _votes(graph, memberships)[0], int(self.labels[i])
+        memberships, index = self._slice_memberships(), self._index[i]
+        votes, label = _votes(self._index[[i]], self._weight[[i]], memberships)[0], int(self.labels[i])
         support = votes[:, label].sum()
         shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
-        clusters = memberships[np.arange(len(votes))[:, None], graph.index[0]].argmax(axis=2)
-        anchors = self.anchors[graph.index[0]]
-        return Explanation(i, label, self.slices, anchors, graph.weight[0], clusters, votes, shares)
+        clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
+        return Explanation(i, label, self.slices, self.anchors[index], self._weight[i], clusters, votes, shares)
 
     def save(self, path):
         """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"history {name}": values for name, values in self.history.items()}
-        arrays |= {"graph index": self._graph.index, "graph weight": self._graph.weight}
-        for v, (scaling, rows) in enumerate(zip(self._scalings, self._anchor_rows)):
-            arrays |= {f"factor {v}": scaling.factor, f"shift {v}": scaling.shift}
+        arrays |= {"graph index": self._index, "graph weight": self._weight}
+        for v, (scaling, rows) in enumerate(zip(self._anchors.scalings, self._anchors.rows)):
+            arrays |= {f"{name} {v}": getattr(scaling, name) for name in ("factor", "shift", "centre")}
             parts = _CSR if sparse.issparse(rows) else ("",)
             arrays |= {f"anchors {v} {part}": getattr(rows, part) if part else rows for part in parts}
         arrays = {name: array for name, array in arrays.items() if array is not None}
         facts = {name: getattr(self, name) for name in _FACTS}
-        facts |= {"format": _FORMAT, "agtf": __version__, "draws": self._graph.draws}
-        facts["scalings"] = [[bool(s.unit), float(s.weight)] for s in self._scalings]
+        facts |= {"format": _FORMAT, "agtf": __version__}
+        facts |= {name: getattr(self._anchors, name) for name in ("draws", "neighbours", "joint")}
+        facts["scalings"] = [[bool(s.unit), float(s.weight)] for s in self._anchors.scalings]
         # Options that JSON does not know: arrays and NumPy numbers as lists and numbers, anything else by its name.
         text = json.dumps(facts, default=lambda x: x.tolist() if isinstance(x, (np.ndarray, np.generic)) else repr(x))
         with open(path, "wb") as file:
@@ -1230,29 +1539,18 @@ def load(path):
         arrays = {name: file[name] for name in file.files}
     scalings, anchor_rows = [], []
     for v, (unit, weight) in enumerate(facts["scalings"]):
-        scalings.append(_Scaling(arrays[f"factor {v}"], arrays.get(f"shift {v}"), unit, weight))
+        shift, centre = arrays.get(f"shift {v}"), arrays.get(f"centre {v}")
+        scalings.append(_Scaling(arrays[f"factor {v}"], shift, unit, centre, weight))
         rows = arrays.get(f"anchors {v} ")
         if rows is None:
             parts = [arrays[f"anchors {v} {part}"] for part in _CSR]
             rows = sparse.csr_array(tuple(parts), (len(parts[2]) - 1, len(scalings[v].factor)))
         anchor_rows.append(rows)
+    anchors = _Anchors(anchor_rows, scalings, facts["draws"], facts["neighbours"], facts["joint"])
     fields = {name: arrays.get(name) for name in _ARRAYS} | {name: facts[name] for name in _FACTS}
     history = {name: arrays[f"history {name}"] for name in HISTORY}
-    graph = _Graph(arrays["graph index"], arrays["graph weight"], len(arrays["anchors"]), facts["draws"])
-    return Result(**fields, history=history, _graph=graph, _scalings=scalings, _anchor_rows=anchor_rows)
-
-
-def _votes(graph, memberships):
-    """(n, V, k): for every slice the memberships of a sample's anchors, averaged with the graph's weights."""
-    n, V, _ = graph.index.shape
-    votes = np.empty((n, V, memberships.shape[2]))
-
-    def fill(lo, hi):
-        for v, G in enumerate(memberships):
-            votes[lo:hi, v] = np.einsum("it,itk->ik", graph.weight[lo:hi, v], G[graph.index[lo:hi, v]])
-
-    _map_rows(fill, n)
-    return votes
+    graph = {"_index": arrays["graph index"], "_weight": arrays["graph weight"]}
+    return Result(**fields, **graph, history=history, _anchors=anchors)
 
 
 @dataclass(eq=False)
@@ -1268,15 +1566,23 @@ class Explanation:
     votes: np.ndarray
     shares: np.ndarray
 
+    @property
+    def favoured(self):
+        """The cluster with most votes; where it is not the label, the factorisation overruled the anchors."""
+        return int(self.votes.sum(axis=0).argmax())
+
     def __str__(self):
         lines = [f"sample {self.sample} is in cluster {self.label}"]
-        lines.append(f"{'slice':8} {'share':>5}  {'votes':24}  anchors: sample x weight > cluster")
+        if self.favoured != self.label:
+            lines[0] += f", although its anchors' votes favour cluster {self.favoured}"
+        width = max(8, *map(len, self.slices))
+        lines.append(f"{'slice':{width}} {'share':>5}  {'votes':24}  anchors: sample x weight > cluster")
         for v, name in enumerate(self.slices):
             best = [c for c in np.argsort(-self.votes[v], kind="stable")[:3] if self.votes[v, c] >= 0.005]
             votes = ", ".join(f"{c}: {self.votes[v, c]:.2f}" for c in best)
             near = [t for t in range(self.weights.shape[1]) if self.weights[v, t] > 0][:4]
             text = "  ".join(f"{self.anchors[v, t]} x {self.weights[v, t]:.2f} > {self.clusters[v, t]}" for t in near)
-            lines.append(f"{name:8} {self.shares[v]:5.0%}  {votes:24}  {text}")
+            lines.append(f"{name:{width}} {self.shares[v]:5.0%}  {votes:24}  {text}")
         return "\n".join(lines)
 
 
@@ -1293,10 +1599,156 @@ Its scores depend on the order of the rows: rows sorted by class and the same ro
 """
 
 
+@dataclass(frozen=True)
+class _Range:
+    """What an option may be: some words, numbers of a kind in an interval, or an array that is checked by its user."""
+
+    words: tuple = ()
+    kind: type | None = None
+    low: float = 0.0
+    high: float = np.inf
+    array: bool = False
+
+    def check(self, name, value):
+        if value is None or isinstance(value, str):
+            if value not in self.words:
+                choices = ", ".join(map(repr, self.words))
+                if self.kind is not None:
+                    choices = f"{choices}{' or ' if choices else ''}{'an int' if self.kind is int else 'a number'}"
+                kind = ValueError if self.words else TypeError
+                raise kind(f"{name} must be {'one of ' if len(self.words) > 1 else ''}{choices}, got {value!r}")
+        elif self.kind is not None and not (self.array and np.ndim(value)):
+            words = "".join(f"{word!r} or " for word in self.words)
+            allowed = (int, np.integer) if self.kind is int else (int, float, np.integer, np.floating)
+            if not isinstance(value, allowed) or isinstance(value, bool):
+                raise TypeError(f"{name} must be {words}{'an int' if self.kind is int else 'a number'}, got {value!r}")
+            if not self.low <= value <= self.high:
+                interval = f"at least {self.low:g}" if self.high == np.inf else f"between {self.low:g} and {self.high:g}"
+                raise ValueError(f"{name} must be {words}finite and {interval}, got {value!r}")
+        elif not self.array and self.words:
+            raise TypeError(f"{name} must be one of {', '.join(map(repr, self.words))}, got {value!r}")
+
+
+_MOST = np.finfo(float).max
+_OPTIONS = {
+    "scale": _Range(SCALES, array=True),
+    "anchors": _Range(ANCHORS, array=True),
+    "n_anchors": _Range(("auto",), float),
+    "n_draws": _Range(("auto",), int, 1),
+    "n_neighbors": _Range(("auto",), int, 1),
+    "init": _Range(("spectral", "identity"), array=True),
+    "axis": _Range(AXES),
+    "p": _Range((), float, np.finfo(float).tiny, 1.0),
+    "lambda1": _Range(("auto",), float, 0.0, _MOST),
+    "lambda2": _Range(("auto",), float, 0.0, _MOST),
+    "fft_norm": _Range(("ortho", "backward")),
+    "penalty": _Range(("auto",), float, np.finfo(float).tiny, _MOST),
+    "growth": _Range((), float, 1.0, _MOST),
+    "tol": _Range((), float, 0.0, _MOST),
+    "max_iter": _Range((), int, 0),
+}
+_NEIGHBOURS = 8  # 5 to 12 measure alike
+_DRAWS = 3
+_ANCHORS_PER_ROOT, _MOST_ANCHORS = 12, 1000  # 12 sqrt(n) anchors, at most 1000
+_DRAW_ROWS = 20_000  # up to here anchors are drawn three times by default; beyond, time matters more
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The options as resolved for n samples in V views: nothing in here is "auto" but what depends on the start."""
+
+    k: int
+    scales: tuple  # a word per view
+    anchors: object  # a word, or (m,) sample numbers
+    m: int  # anchors in a draw
+    draws: int
+    neighbours: int
+    joint: bool
+    normalize: bool
+    init: object  # a word, or (n,) labels
+    norm: _Norm
+    lambda1: object  # a number or "auto"
+    lambda2: object
+    penalty: float
+    growth: float
+    tol: float
+    max_iter: int
+
+
+def _resolve(given, k, n, V, fewest=2):
+    """Check the options against n samples in V views, before any work, and fill in what is automatic."""
+    limits = f"lie between {fewest} and the number of samples, {n}"
+    k = _whole("the number of clusters", k, fewest, n, limits)
+    for name, may_be in _OPTIONS.items():
+        may_be.check(name, given[name])
+    scales = given["scale"] if isinstance(given["scale"], (list, tuple)) else [given["scale"]] * V
+    if len(scales) != V:
+        raise ValueError(f"scale has {len(scales)} entries for {V} views: give one, or one per view")
+    for scale in scales:
+        _check_choice("scale", scale, SCALES)
+    anchors, m = _resolve_anchors(given["anchors"], given["n_anchors"], k, n)
+    draws = _resolve_draws(given["n_draws"], anchors, given["n_anchors"], n)
+    limits = f"be at least 1 and below the number of anchors, {m} (give more anchors or fewer neighbours)"
+    neighbours = min(_NEIGHBOURS, m - 1) if given["n_neighbors"] == "auto" else given["n_neighbors"]
+    neighbours = _whole("n_neighbors", neighbours, 1, m - 1, limits)
+    joint = bool(given["joint"])
+    norm = _Norm(float(given["p"]), given["axis"], given["fft_norm"], (V + joint, k))
+    lambda1, lambda2 = (x if x == "auto" else float(x) for x in (given["lambda1"], given["lambda2"]))
+    penalty = m * draws / k if given["penalty"] == "auto" else float(given["penalty"])
+    return _Settings(
+        k, tuple(scales), anchors, m, draws, neighbours, joint, bool(given["normalize"]), _resolve_init(given, k, n),
+        norm, lambda1, lambda2, penalty, float(given["growth"]), float(given["tol"]), int(given["max_iter"]),
+    )  # fmt: skip
+
+
+def _resolve_anchors(anchors, n_anchors, k, n):
+    """The rule or the sample numbers, and how many anchors a draw has."""
+    if not isinstance(anchors, str):
+        given = np.asarray(anchors)
+        if given.ndim != 1 or given.dtype.kind not in "iu":
+            raise TypeError(f"anchors must be {', '.join(map(repr, ANCHORS))} or a 1-D array of sample indices")
+        if len(given) < 2 or given.min() < 0 or given.max() >= n or len(np.unique(given)) < len(given):
+            raise ValueError(f"anchors must be at least 2 different sample indices between 0 and {n - 1}")
+        return given, len(given)
+    if n_anchors == "auto":
+        # Eight anchors a cluster, so that a sample's eight neighbours may all lie in its cluster.
+        m = min(int(_ANCHORS_PER_ROOT * np.sqrt(n)), _MOST_ANCHORS) if n <= _DRAW_ROWS else 400
+        return anchors, max(min(5 * n // 6, max(_NEIGHBOURS * k, m)), min(2 * k, n))
+    if isinstance(n_anchors, (float, np.floating)):
+        if not 0 < n_anchors <= 1:
+            raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {n_anchors}; as a count it must be an int")
+        return anchors, max(int(round(n_anchors * n)), 2)
+    limits = f"lie between 2 and the number of samples, {n}"
+    return anchors, _whole("n_anchors", n_anchors, 2, n, limits, "an int, a float rate or 'auto'")
+
+
+def _resolve_draws(n_draws, anchors, n_anchors, n):
+    may_differ = isinstance(anchors, str) and anchors != "vda"
+    if n_draws == "auto":
+        return _DRAWS if may_differ and n_anchors == "auto" and n <= _DRAW_ROWS else 1
+    if n_draws > 1 and not may_differ:
+        raise ValueError("n_draws above 1 needs anchors that are drawn, 'medoid' or 'random'")
+    return int(n_draws)
+
+
+def _resolve_init(given, k, n):
+    if isinstance(given["init"], str):
+        return given["init"]
+    labels = np.asarray(given["init"])
+    if labels.shape != (n,) or labels.dtype.kind not in "iu":
+        got = f"{labels.dtype} {labels.shape}"
+        raise ValueError(f"init must be 'spectral', 'identity' or ({n},) integer labels, got {got}")
+    used = np.unique(labels)
+    if not np.array_equal(used, np.arange(k)):
+        raise ValueError(f"init must use every label from 0 to {k - 1}, it has {len(used)} different ones")
+    return labels
+
+
 def cluster(
     views, k, *, mask=None, scale="auto", anchors="medoid", n_anchors="auto", n_draws="auto", n_neighbors="auto",
     joint=True, normalize=True, init="spectral", axis="cluster", p=0.5, lambda1="auto", lambda2="auto",
     fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200, random_state=0, callback=None, verbose=0,
+    n_jobs=None,
 ):  # fmt: skip
     """Cluster multi-view data by anchor graph tensor factorization.
 
@@ -1363,58 +1815,167 @@ def cluster(
     >>> result.labels.shape, result.memberships.shape
     ((1797,), (1797, 10))
     """
-    options = {name: value for name, value in locals().items() if name not in ("views", "k", "mask")}
-    return _cluster(views, k, mask, options, fewest=2)
+    given = dict(
+        scale=scale, anchors=anchors, n_anchors=n_anchors, n_draws=n_draws, n_neighbors=n_neighbors, joint=joint,
+        normalize=normalize, init=init, axis=axis, p=p, lambda1=lambda1, lambda2=lambda2, fft_norm=fft_norm,
+        penalty=penalty, growth=growth, tol=tol, max_iter=max_iter, random_state=random_state, callback=callback,
+        verbose=verbose, n_jobs=n_jobs,
+    )  # fmt: skip
+    return _cluster(_as_tables(views), k, mask, given, fewest=2)
 
 
-def _cluster(views, k, mask, options, fewest):
+def _cluster(tables, k, mask, given, fewest):
     """`cluster` and `AGTF.fit`: check, arrange, scale, choose anchors, build graphs, start, iterate, read off."""
-    o = SimpleNamespace(**options)
-    progress = _Progress(o.verbose)
-    views = _as_views(views)
-    n = views[0].shape[0]
+    n, V = tables.n, len(tables.tables)
     if n < 2:
         raise ValueError(f"the views have {n} sample: at least 2 are needed")
-    limits = f"lie between {fewest} and the number of samples, {n}"
-    k = _whole("the number of clusters", k, fewest, n, limits)
-    _check_options(o)
-    o.joint = bool(o.joint)
-    if o.axis == "sample":
+    s = _resolve(given, k, n, V, fewest)
+    rng = _random_state(given["random_state"])
+    _check_memory(n, s)
+    if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
-    rng = check_random_state(o.random_state)
-    _check_memory(n, len(views) + o.joint, k, o.n_neighbors)
-
+    progress = _Progress(given["verbose"])
     with _one_thread():
-        data, at, anchor_rows, graph = _prepare(views, k, mask, o, rng, progress)
-        S = graph.normalised(k) if o.normalize else replace(graph, weight=graph.weight.copy())
-
+        rows, at, anchors = _prepare(tables, mask, s, rng, progress)
+        data = rows.data
         progress("finding a start")
-        norm = _Norm(float(o.p), o.axis, o.fft_norm, (graph.index.shape[1], k))
-        H, Q, J, F = _start(graph, S, at, o.init, data, k, o.joint, norm.shape, rng)
-        o.penalty = graph.m / k if _is(o.penalty, "auto") else o.penalty
-        o.lambda1 = _automatic_lambda(H, o.penalty, norm, 0.25) if _is(o.lambda1, "auto") else o.lambda1
-        o.lambda2 = _automatic_lambda(F, o.penalty, norm, 0.02) if _is(o.lambda2, "auto") else o.lambda2
+        mass = rows.sum(_mass, anchors.m)
+        scale = _simplex_scale(mass, s.k) if s.normalize else np.ones_like(mass)
+        rows.map(_normalise, scale)
+        F, W = _start(rows, at, anchors, s, rng)
+        H_leading, F_leading = _leading(rows.sum(_H_gram), s.norm, rows), _leading(_gram(F), s.norm, F)
+        lambda1 = _automatic_lambda(H_leading, s.penalty, _SHARE_H, s.norm.p) if s.lambda1 == "auto" else s.lambda1
+        lambda2 = _automatic_lambda(F_leading, s.penalty, _SHARE_G, s.norm.p) if s.lambda2 == "auto" else s.lambda2
 
-        def watch(iteration, H, Q, J, G, F, history):
+        def watch(iteration, W, G, F, history):
             progress("iterating", f"{iteration}, residual {max(history[r][-1] for r in HISTORY[:3]):.1e}")
-            if o.callback is None:
+            if given["callback"] is None:
                 return False
-            tensors = (X.reshape(-1, *norm.shape) for X in (H, Q, J, G, F))
-            return o.callback(State(iteration, *tensors, history, data.rows))
+            H, w = rows.gather("H"), rows.gather("w")
+            J = rows.gather("J") if W is None else w @ W
+            tensors = (X.reshape(-1, *s.norm.shape) for X in (H, np.maximum(rows.gather("z"), 0.0), J, G, F))
+            return given["callback"](State(iteration, *tensors, history, data.rows))
 
-        iterations = o.max_iter if data.different >= k else 0  # H^T*H = I needs a sample for every cluster
-        settings = (o.lambda1, o.lambda2, o.penalty, o.growth, o.tol)
-        G, history, stopped_by = _algorithm1(S, H, Q, J, F, norm, *settings, iterations, watch)
-        result = _read_off(data, graph, anchor_rows, at, H, Q, G, norm.shape, o, history, stopped_by)
-    progress("done", last=True)
-    for message, kind in _doubts(result, k, data.different):
+        iterations = s.max_iter if data.different >= s.k else 0  # H^T*H = I needs a sample for every cluster
+        run = _Run(s.norm, lambda1, lambda2, s.penalty, s.growth, s.tol, iterations, watch)
+        G, history, stopped_by = _algorithm1(rows, F, W, run)
+        progress("reading off")
+        found = _read_off(rows, at, anchors, G, s)
+    history = {name: np.array(values) for name, values in history.items()}
+    options = {name: value for name, value in given.items() if name not in ("callback", "verbose", "n_jobs")}
+    options |= {"n_anchors": s.m, "n_draws": s.draws, "n_neighbors": s.neighbours, "joint": s.joint}
+    options |= {"lambda1": lambda1, "lambda2": lambda2, "penalty": s.penalty}
+    result = Result(
+        **found, n_iter=len(history["fit"]), stopped_by=stopped_by, history=history, options=options,
+        view_names=tables.view_names, feature_names=tables.feature_names, sample_names=tables.sample_names,
+        seconds=progress.done(),
+    )  # fmt: skip
+    for message, kind in _doubts(result, data.different):
         warnings.warn(message, kind, stacklevel=3)
     return result
 
 
-def _doubts(result, k, different):
+def _random_state(random_state):
+    """What scikit-learn takes, and a Generator, of which one number is drawn."""
+    if isinstance(random_state, np.random.Generator):
+        return np.random.RandomState(random_state.integers(2**32))
+    return check_random_state(random_state)
+
+
+def _prepare(tables, mask, s, rng, progress):
+    """From views to anchor graphs: the rows in blocks, the anchors' positions, and the anchors."""
+    progress("reading views")
+    order_matters = s.norm.axis == "sample" or (isinstance(s.init, str) and s.init == "identity")
+    data = _arrange(tables, mask, not order_matters, s.scales)
+    progress("choosing anchors")
+    at = _choose_anchors(data, s, rng)
+    progress("building graphs")
+    rows = [data.scaled(v, at) for v in range(len(data.tables))]
+    anchors = _Anchors(rows, data.scalings, s.draws, min(s.neighbours, len(at) // s.draws - 1), s.joint)
+    blocks = _Rows(data)
+    blocks.map(_join, anchors)
+    return blocks, at, anchors
+
+
+def _start(rows, at, anchors, s, rng):
+    """Give the blocks their first H, z and w; returns the first F (m, V*k), and the W that makes J = w W."""
+    n, (V, k) = rows.data.n, s.norm.shape
+    if isinstance(s.init, str) and s.init == "identity":
+        # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
+        H = np.zeros((n, V * k))
+        H[np.arange(k), np.arange(k)] = 1.0
+        rows.spread("H", H)
+        rows.spread("z", np.zeros_like(H))
+        rows.spread("w", H.copy())
+        return np.zeros((anchors.m, V * k)), np.zeros((V * k, V * k))
+    labels = _find_labels(rows, anchors, k, rng) if isinstance(s.init, str) else s.init[rows.data.rows]
+    rows.spread("labels", labels)
+    if rows.data.seen is not None:
+        rows.map(_prune_filled, labels[at])
+    size = 1.0 / np.sqrt(np.bincount(labels, minlength=k))
+    rows.map(_first_H, V, size)
+    F = rows.sum(_transposed_times, anchors.m)
+    _project_simplex(F.reshape(-1, k))
+    return F, np.eye(V * k)
+
+
+def _prune_filled(block, anchor_labels):
+    """A filled row may speak for the sample's label, not against it (HandWritten4, 50 % missing: 0.85 to 0.87)."""
+    i, v = np.nonzero(~block.data.seen[block.rows])
+    block.S[i, v] *= anchor_labels[block.index[i, v]] == block.labels[i, None]
+
+
+def _first_H(block, V, size):
+    """H of the block's labels in the first slice, and z = w = H."""
+    block.H = np.zeros((len(block.labels), V * len(size)))
+    block.H[np.arange(len(block.labels)), block.labels] = size[block.labels]
+    block.z, block.w = block.H.copy(), block.H.copy()
+
+
+def _H_gram(block):
+    return block.H.T @ block.H
+
+
+def _read_off(rows, at, anchors, G, s):
+    """Labels and memberships from the factors, in the order of the given samples and views."""
+    data, (V, k) = rows.data, s.norm.shape
+    mass = rows.sum(lambda block: (block.H**2).sum(axis=0)).reshape(V, k).sum(axis=1)
+    mass = mass / mass.sum()
+    # S^(v) = sum_s H^(s) (G^(s-v))^T: seen from view v, an anchor's clusters are those of G moved on by s.
+    G = G.reshape(-1, V, k)
+    memberships = np.stack([sum(mass[s] * G[:, (s - v) % V] for s in range(V)) for v in range(V)])
+
+    def read(block):
+        consensus = np.maximum(block.z, 0.0).reshape(-1, V, k).mean(axis=1)
+        silent = np.flatnonzero(consensus.max(axis=1) <= 0.0)  # no load on any cluster: ask the anchors
+        votes = _votes(block.index, block.weight, memberships)
+        consensus[silent] = votes[silent].mean(axis=1)
+        agrees = votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None]
+        return consensus / consensus.sum(axis=1, keepdims=True), agrees.sum(axis=0)
+
+    consensus, agreeing = zip(*rows.map(read))
+    inverse, views = np.argsort(data.rows), np.argsort(data.slots)
+    slices = np.append(views, V - 1) if s.joint else views
+    memberships, consensus = memberships[slices], np.concatenate(consensus)[inverse]
+    anchors = replace(anchors, **{name: [getattr(anchors, name)[v] for v in views] for name in ("rows", "scalings")})
+    return dict(
+        labels=consensus.argmax(axis=1),
+        memberships=consensus,
+        anchor_memberships=memberships[: len(views)],
+        joint_memberships=memberships[-1] if s.joint else None,
+        anchors=data.rows[at],
+        anchor_labels=memberships.mean(axis=0).argmax(axis=1),
+        view_agreement=sum(agreeing)[slices] / data.n,
+        _index=rows.gather("index")[inverse][:, slices],
+        _weight=rows.gather("weight")[inverse][:, slices],
+        _anchors=anchors,
+    )
+
+
+def _doubts(result, different):
     """What the user should be warned of."""
+    k = result.memberships.shape[1]
     empty = k - len(np.unique(result.labels))
     if empty:
         yield f"{empty} of {k} clusters are empty; the data have {different} different sample(s)", UserWarning
@@ -1431,108 +1992,11 @@ def _doubts(result, k, different):
         yield f"{apart}; {blamed}={result.options[blamed]:.3g} is probably too large", UserWarning
 
 
-def _prepare(views, k, mask, o, rng, progress):
-    """From views to the anchor graph; automatic numbers are written into the options."""
-    progress("reading views")
-    order_matters = o.axis == "sample" or _is(o.init, "identity")
-    scales = list(o.scale) if isinstance(o.scale, (list, tuple)) else [o.scale] * len(views)
-    if len(scales) != len(views):
-        raise ValueError(f"scale has {len(scales)} entries for {len(views)} views: give one, or one per view")
-    for scale in scales:
-        _check_choice("scale", scale, SCALES)
-    data = _arrange(views, mask, canonical=not order_matters)
-    data.scalings = [_fit_scaling(data, v, scales[slot]) for v, slot in enumerate(data.slots)]
-
-    progress("choosing anchors")
-    o.n_draws = _count_draws(o.n_draws, o.anchors, o.n_anchors, data.n)
-    if isinstance(o.anchors, str):
-        o.n_anchors = _count_anchors(o.n_anchors, data, k)
-        at = _choose_anchors(data, o.anchors, o.n_anchors, o.n_draws, rng)
-    else:
-        given = np.asarray(o.anchors)
-        if given.ndim != 1 or given.dtype.kind not in "iu":
-            raise TypeError(f"anchors must be {', '.join(map(repr, ANCHORS))} or a 1-D array of sample indices")
-        if len(given) < 2 or given.min() < 0 or given.max() >= data.n or len(np.unique(given)) < len(given):
-            raise ValueError(f"anchors must be at least 2 different sample indices between 0 and {data.n - 1}")
-        at, o.n_anchors = np.argsort(data.rows)[given], len(given)
-        if data.seen is not None and not data.seen[at].all():
-            raise ValueError("anchors must be samples that were seen in all views")
-    limits = f"be at least 1 and below the number of anchors, {o.n_anchors} (give more anchors or fewer neighbours)"
-    neighbours = min(8, o.n_anchors - 1) if _is(o.n_neighbors, "auto") else o.n_neighbors
-    o.n_neighbors = _whole("n_neighbors", neighbours, 1, o.n_anchors - 1, limits, "an int or 'auto'")
-
-    progress("building graphs")
-    anchor_rows = [data.scaled(v, at) for v in range(len(views))]
-    return data, at, anchor_rows, _anchor_graph(data, anchor_rows, o.n_draws, o.n_neighbors, o.joint)
-
-
-def _start(graph, S, at, init, data, k, joint, shape, rng):
-    """The first H, Q, J (n, V*k) and F (m, V*k). Where views are missing, S loses what was never observed."""
-    n, V = data.n, shape[0]
-    H = np.zeros((n, V * k))
-    if _is(init, "identity"):
-        # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
-        H[np.arange(k), np.arange(k)] = 1.0
-        return H, np.zeros_like(H), np.zeros_like(H), np.zeros((S.m, V * k))
-    if isinstance(init, str):
-        labels = _spectral_labels(graph, k, joint, rng, data.seen)
-        labels = labels if data.seen is None else _labels_by_view(data, labels, k, rng)
-    else:
-        labels = np.asarray(init)
-        if labels.shape != (n,) or labels.dtype.kind not in "iu":
-            got = f"{labels.dtype} {labels.shape}"
-            raise ValueError(f"init must be 'spectral', 'identity' or ({n},) integer labels, got {got}")
-        used = np.unique(labels)
-        if not np.array_equal(used, np.arange(k)):
-            raise ValueError(f"init must use every label from 0 to {k - 1}, it has {len(used)} different ones")
-        labels = labels[data.rows]
-    H[np.arange(n), labels] = 1.0 / np.sqrt(np.bincount(labels, minlength=k))[labels]
-    if data.seen is not None:
-        # A filled row may speak for the sample's label, not against it (HandWritten4, 50 % missing: 0.85 to 0.87).
-        i, v = np.nonzero(~data.seen)
-        S.weight[i, v] *= labels[at][S.index[i, v]] == labels[i, None]
-    F = S.transposed_times(H)
-    _project_simplex(F.reshape(-1, k))
-    return H, H.copy(), H.copy(), F
-
-
-def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, o, history, stopped_by):
-    """Labels and memberships from the factors, in the order of the given samples and views."""
-    n, (V, k) = len(H), shape
-    mass = np.array(_map_rows(lambda lo, hi: (H[lo:hi] ** 2).sum(axis=0), n)).sum(axis=0).reshape(V, k).sum(axis=1)
-    mass = mass / mass.sum()
-    # S^(v) = sum_s H^(s) (G^(s-v))^T: seen from view v, an anchor's clusters are those of G moved on by s.
-    G = G.reshape(-1, V, k)
-    memberships = np.stack([sum(mass[s] * G[:, (s - v) % V] for s in range(V)) for v in range(V)])
-    consensus = Q.reshape(n, V, k).mean(axis=1)
-    silent = np.flatnonzero(consensus.max(axis=1) <= 0.0)  # no load on any cluster: ask the anchors
-    consensus[silent] = _votes(graph.rows(silent), memberships).mean(axis=1)
-
-    inverse, views = np.argsort(data.rows), np.argsort(data.slots)
-    slices = np.append(views, V - 1) if o.joint else views
-    memberships, consensus = memberships[slices], consensus[inverse]
-    return Result(
-        labels=consensus.argmax(axis=1),
-        memberships=consensus / consensus.sum(axis=1, keepdims=True),
-        anchor_memberships=memberships[: len(views)],
-        joint_memberships=memberships[-1] if o.joint else None,
-        anchors=data.rows[at],
-        anchor_labels=memberships.mean(axis=0).argmax(axis=1),
-        view_weights=mass[slices],
-        n_iter=len(history["fit"]),
-        stopped_by=stopped_by,
-        history={name: np.array(values) for name, values in history.items()},
-        options={name: value for name, value in vars(o).items() if name not in ("callback", "verbose")},
-        _graph=_Graph(graph.index[inverse][:, slices], graph.weight[inverse][:, slices], graph.m, graph.draws),
-        _scalings=[data.scalings[v] for v in views],
-        _anchor_rows=[anchor_rows[v] for v in views],
-    )
-
-
-def _check_memory(n, slices, k, n_neighbors):
-    """Refuse what cannot fit before a byte is allocated: six tensors, the graph twice, its Gram matrix, embeddings."""
-    neighbors = min(n_neighbors, n) if isinstance(n_neighbors, (int, np.integer)) else 8
-    needed = n * (slices * (6 * k * 8 + 2 * neighbors * 12) + 4 * k * 8) + 24 * (slices * min(8 * k, n)) ** 2
+def _check_memory(n, s):
+    """Refuse what cannot fit before a byte is allocated: three tensors, the graph twice, embeddings."""
+    slices, k = s.norm.shape
+    neighbours = s.neighbours * s.draws
+    needed = n * (slices * (3 * k * 8 + neighbours * 20) + 4 * k * 8)
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if needed > there:
@@ -1541,46 +2005,32 @@ def _check_memory(n, slices, k, n_neighbors):
             raise MemoryError(f"{need}, this machine has {there / 2**30:.1f} GiB: {hint}")
 
 
-def _is(value, word):
-    """Whether an option that may also be an array or a number is this word."""
-    return isinstance(value, str) and value == word
-
-
-def _check_options(o):
-    words = {"anchors": ANCHORS, "init": ("spectral", "identity")}
-    for name in ("anchors", "init", "n_anchors", "n_neighbors", "n_draws"):
-        if isinstance(getattr(o, name), str):
-            _check_choice(name, getattr(o, name), words.get(name, ("auto",)))
-    may_be_auto = ("lambda1", "lambda2", "penalty")
-    lowest = {"penalty": np.finfo(float).tiny, "growth": 1.0}
-    _whole("max_iter", o.max_iter, 0, np.inf, "be at least 0")
-    for name in (*may_be_auto, "p", "growth", "tol"):
-        value = getattr(o, name)
-        if name in may_be_auto and _is(value, "auto"):
-            continue
-        if not isinstance(value, (int, float, np.integer, np.floating)) or isinstance(value, bool):
-            raise TypeError(f"{name} must be a number{' or auto' * (name in may_be_auto)}, got {value!r}")
-        if not lowest.get(name, 0.0) <= value < np.inf:
-            raise ValueError(f"{name} must be finite and at least {lowest.get(name, 0.0):g}, got {value!r}")
-    _check_norm_options(o.p, o.axis, o.fft_norm)
-
-
 class _Progress:
-    """One line on standard error that tells the stage, the iteration and the time."""
+    """One line on standard error that tells the stage, the iteration and the time; and how long each stage took."""
 
     def __init__(self, verbose):
         self.verbose, self.started, self.shown = verbose, time.perf_counter(), 0.0
+        self.stage, self.since, self.seconds = None, self.started, {}
 
-    def __call__(self, stage, detail="", last=False):
-        now = time.perf_counter() - self.started
+    def __call__(self, stage, detail=""):
+        now = time.perf_counter()
+        if stage != self.stage:
+            if self.stage is not None:
+                self.seconds[self.stage] = now - self.since
+            self.stage, self.since = stage, now
+        now -= self.started
         if not self.verbose or (detail and now - self.shown < 0.1):
             return
         self.shown = now if detail else -1.0  # the first detail of a stage is always shown
         line = f"agtf {now:6.1f} s  {stage} {detail}"
         if sys.stderr.isatty():
-            print(f"\r{line:<70}", end="\n" if last else "", file=sys.stderr, flush=True)
+            print(f"\r{line:<70}", end="\n" if stage == "done" else "", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr)
+
+    def done(self):
+        self("done")
+        return self.seconds
 
 
 class AGTF(ClusterMixin, BaseEstimator):
@@ -1610,28 +2060,53 @@ class AGTF(ClusterMixin, BaseEstimator):
         self, n_clusters=8, *, scale="auto", anchors="medoid", n_anchors="auto", n_draws="auto", n_neighbors="auto",
         joint=True, normalize=True, init="spectral", axis="cluster", p=0.5, lambda1="auto", lambda2="auto",
         fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200, random_state=0, callback=None, verbose=0,
+        n_jobs=None,
     ):  # fmt: skip
-        vars(self).update({name: value for name, value in locals().items() if name not in ("self", "__class__")})
+        self.n_clusters = n_clusters
+        self.scale = scale
+        self.anchors = anchors
+        self.n_anchors = n_anchors
+        self.n_draws = n_draws
+        self.n_neighbors = n_neighbors
+        self.joint = joint
+        self.normalize = normalize
+        self.init = init
+        self.axis = axis
+        self.p = p
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.fft_norm = fft_norm
+        self.penalty = penalty
+        self.growth = growth
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.callback = callback
+        self.verbose = verbose
+        self.n_jobs = n_jobs
 
     def fit(self, X, y=None, mask=None):
-        """Cluster X, a list of views or one (n, d) table; y is ignored; mask as in `cluster`."""
-        if _is_list_of_views(X):
-            X = _as_views(X)
-            self.n_features_in_ = sum(view.shape[1] for view in X)
+        """Cluster X, a list or dict of views or one (n, d) table; y is ignored; mask as in `cluster`."""
+        if _are_views(X):
+            X = _as_tables(X)
+            self.n_features_in_ = sum(table.shape[1] for table in X.tables)
+            vars(self).pop("feature_names_in_", None)  # of an earlier fit
         else:
-            X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
-        options = self.get_params(deep=False)
+            names = _as_tables(X).feature_names if hasattr(X, "columns") else [None]
+            X = _as_tables(validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2))
+            X.feature_names = names
+        given = self.get_params(deep=False)
         # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
-        self.result_ = _cluster(X, options.pop("n_clusters"), mask, options, fewest=1)
+        self.result_ = _cluster(X, given.pop("n_clusters"), mask, given, fewest=1)
         self.labels_, self.n_iter_ = self.result_.labels, self.result_.n_iter
         return self
 
     def predict(self, X, mask=None):
         """Labels of unseen samples, see `Result.predict`."""
         check_is_fitted(self)
-        if not _is_list_of_views(X):
+        if not _are_views(X):
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
-        return self.result_.predict(X, mask)
+        return self.result_.predict(X, mask, self.n_jobs)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -1639,8 +2114,9 @@ class AGTF(ClusterMixin, BaseEstimator):
         return tags
 
 
-def _is_list_of_views(X):
-    return isinstance(X, (list, tuple)) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
+def _are_views(X):
+    """Whether X is several views rather than one table."""
+    return isinstance(X, dict) or isinstance(X, (list, tuple)) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
 
 
 @dataclass
@@ -1652,7 +2128,7 @@ class Suggestion:
     spectrum: np.ndarray  # eigenvalues of the graphs, descending, the first is 1
 
 
-def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
+def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_jobs=None):
     """Numbers of clusters that the data suggest, from gaps in the spectrum of their anchor graphs.
 
     k clusters that are hardly joined make k eigenvalues close to 1 and a drop after them. The score of k is the log of
@@ -1666,17 +2142,15 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
     >>> int(agtf.suggest_k([X], 10).candidates[0])
     4
     """
-    views = _as_views(views)
-    n = views[0].shape[0]
+    tables = _as_tables(views)
+    n, V = tables.n, len(tables.tables)
     if not isinstance(k_max, (int, np.integer)) or not 2 <= k_max < n:
         raise ValueError(f"k_max must be an int between 2 and the number of samples less one, {n - 1}, got {k_max!r}")
-    options = {p.name: p.default for p in inspect.signature(cluster).parameters.values()}
-    o = SimpleNamespace(**{**options, "scale": scale})
+    s = _resolve({**AGTF(scale=scale).get_params(), "random_state": random_state}, k_max, n, V)
     with _one_thread():
-        rng, V = check_random_state(random_state), len(views)
-        graph = _prepare(views, k_max, mask, o, rng, _Progress(0))[3]
-        draws = [graph.draw(d).normalised(1) for d in range(graph.draws)]
-        parts = [_spectrum(draw.matrix(slices), k_max + 1)[0] for draw in draws for slices in (range(V), [V])]
+        rows, _, anchors = _prepare(tables, mask, s, _random_state(random_state), _Progress(0))
+        sample = rows.head(_SAMPLE)
+        parts = [p.square for p in _projections(sample, anchors, k_max + 1)]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
     parts = [np.pad(part[:length], (0, max(3 - length, 0)), mode="edge") for part in parts]
@@ -2034,10 +2508,8 @@ def plot_explain(explanation, ax=None):
 
 def plot_views(result, ax=None):
     """How far each slice alone, by its anchors' votes, agrees with the consensus of all."""
-    votes = _votes(result._graph, result._slice_memberships())
-    agreement = (votes.argmax(axis=2) == result.labels[:, None]).mean(axis=0)
-    ax = _axes(ax, 5, 1.2 + 0.45 * len(agreement))
-    ax.bar_label(ax.barh(result.slices, agreement, color=_colours(1)), fmt="%.2f", padding=3)
+    ax = _axes(ax, 5, 1.2 + 0.45 * len(result.slices))
+    ax.bar_label(ax.barh(result.slices, result.view_agreement, color=_colours(1)), fmt="%.2f", padding=3)
     ax.invert_yaxis()
     text = "share of samples with the consensus' label"
     return _labelled(ax, xlim=(0, 1.12), xlabel=text, title="Agreement of the views")
@@ -2061,8 +2533,7 @@ def plot_k(suggestion, ax=None):
 def _kmeans_baseline(views, k, random_state=0):
     """Labels of k-means on all scaled features together, the comparison of the digits demo."""
     with _one_thread():
-        data = _arrange(views, None, canonical=True)
-        data.scalings = [_fit_scaling(data, v, "auto") for v in range(len(views))]
+        data = _arrange(_as_tables(views), None, True, ["auto"] * len(views))
         found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_
     return found[np.argsort(data.rows)]
 
