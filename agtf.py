@@ -1299,7 +1299,10 @@ class _Run:
 
 
 def _algorithm1(rows, F, W, run):
-    """Algorithm 1, from H, z and w in the blocks, F, and the W that makes J = w W; returns G, the history and its end."""
+    """Algorithm 1, from H, z and w in the blocks, F, and the W that makes J = w W.
+
+    Returns G, F, W, the history, and what ended it.
+    """
     norm, shape = run.norm, run.norm.shape
     n, m, Y3 = rows.data.n, len(F), np.zeros_like(F)
     mu = rho = sigma = run.penalty
@@ -1309,7 +1312,7 @@ def _algorithm1(rows, F, W, run):
     typical = np.sqrt(shape[1] / n)  # an entry of H: its columns have length 1 over about n/K samples
     StH, stopped_by = rows.sum(_transposed_times, m), "max_iter"
     if run.max_iter == 0:
-        return _update_G(StH, F, Y3, sigma, shape), history, stopped_by
+        return _update_G(StH, F, Y3, sigma, shape), F, W, history, stopped_by
     for iteration in range(1, run.max_iter + 1):
         G = _update_G(StH, F, Y3, sigma, shape)
         M = _polar(rows, rows.sum(_form_B, G, W, old, (mu, rho)), shape)
@@ -1333,7 +1336,7 @@ def _algorithm1(rows, F, W, run):
             break
         old = (mu, rho)
         mu, rho, sigma = (max(x, min(run.growth * x, _PENALTY_CAP)) for x in (mu, rho, sigma))
-    return G, history, stopped_by
+    return G, F, W, history, stopped_by
 
 
 def _transposed_times(block, m):
@@ -1859,7 +1862,7 @@ def _cluster(tables, k, mask, given, fewest):
 
         iterations = s.max_iter if data.different >= s.k else 0  # H^T*H = I needs a sample for every cluster
         run = _Run(s.norm, lambda1, lambda2, s.penalty, s.growth, s.tol, iterations, watch)
-        G, history, stopped_by = _algorithm1(rows, F, W, run)
+        G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
         progress("reading off")
         found = _read_off(rows, at, anchors, G, s)
     history = {name: np.array(values) for name, values in history.items()}

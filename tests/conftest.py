@@ -3,6 +3,7 @@
 import os
 import pathlib
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -35,13 +36,23 @@ def blobs(n=60, k=3, widths=(4, 6), seed=0, spread=0.6):
 
 
 def random_graph(n, m, V, k, rng):
-    """An anchor graph tensor as agtf keeps it, and the same as a dense (n, m, V) array."""
+    """An anchor graph tensor as agtf keeps it, indices and weights, and the same as a dense (n, m, V) array."""
     index = np.stack([[rng.permutation(m)[:k] for _ in range(V)] for _ in range(n)]).astype(np.int32)
     weight = rng.dirichlet(np.ones(k), size=(n, V))
     dense = np.zeros((n, m, V))
     for i, v, t in np.ndindex(n, V, k):
         dense[i, index[i, v, t], v] += weight[i, v, t]
-    return agtf._Graph(index, weight, m), dense
+    return (index, weight), dense
+
+
+def in_blocks(size=5, **arrays):
+    """Rows in blocks of `size` with the given arrays, which have a row per sample."""
+    n = len(next(iter(arrays.values())))
+    rows = agtf._Rows(SimpleNamespace(n=n))
+    rows.blocks = [agtf._Block(rows.data, lo, min(lo + size, n)) for lo in range(0, n, size)]
+    for name, array in arrays.items():
+        rows.spread(name, array.copy())
+    return rows
 
 
 def flat(X):

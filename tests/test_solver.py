@@ -5,7 +5,7 @@ import itertools
 import naive
 import numpy as np
 import pytest
-from conftest import blobs, flat, orthogonal_tensor, random_graph, tensor
+from conftest import blobs, flat, in_blocks, orthogonal_tensor, random_graph, tensor
 
 import agtf
 
@@ -24,19 +24,25 @@ def problem(request):
     return graph, S, T, (V, K)
 
 
-def form_B2(graph, T, mu, rho):
-    return agtf._B2(graph, *(flat(T[name]) for name in ("G", "Q", "Y1", "J", "Y2")), mu, rho)
+def state(graph, T, **changes):
+    """Blocks whose z and w hold Q, Y1 (with mu = 0.3) and J, Y2 (with rho = 0.7), J itself included."""
+    index, weight = graph
+    T = {**T, **changes}
+    z = np.maximum(T["Q"], 0) + np.minimum(T["Y1"], 0) / 0.3
+    arrays = {"H": T["H"], "z": z, "w": T["J"] + T["Y2"] / 0.7, "J": T["J"]}
+    rows = in_blocks(index=index, weight=weight, S=weight, **{name: flat(X) for name, X in arrays.items()})
+    return rows, np.maximum(z, 0), 0.3 * np.minimum(z, 0)  # the blocks, Q and Y1
 
 
 def test_products_with_the_sparse_tensor(problem):
     graph, S, T, (V, K) = problem
-    H = flat(T["H"])
-    StH = sum(agtf._scatter(graph.index, graph.weight, H, graph.m, lo, lo + 5) for lo in range(0, len(H) - 5, 5))
-    StH = StH + agtf._scatter(graph.index, graph.weight, H, graph.m, (len(H) - 1) // 5 * 5, len(H))
+    rows, Q, Y1 = state(graph, T)
+    StH = rows.sum(agtf._transposed_times, S.shape[1])
     np.testing.assert_allclose(tensor(StH, V), naive.tprod(naive.ttranspose(S), T["H"]), atol=1e-12)
-    B = form_B2(graph, T, 0.3, 0.7)
-    expected = 2 * naive.tprod(S, T["G"]) + 0.3 * T["Q"] - T["Y1"] + 0.7 * T["J"] - T["Y2"]
-    np.testing.assert_allclose(tensor(B, V), expected, atol=1e-12)
+    gram = rows.sum(agtf._form_B, flat(T["G"]), None, (0.3, 0.7), (0.6, 1.4))
+    expected = 2 * naive.tprod(S, T["G"]) + 0.6 * Q - Y1 + 1.4 * T["J"] - T["Y2"]
+    np.testing.assert_allclose(tensor(rows.gather("H"), V), expected, atol=1e-12)
+    np.testing.assert_allclose(gram, flat(expected).T @ flat(expected), atol=1e-10)
 
 
 def test_update_G(problem):
@@ -48,69 +54,88 @@ def test_update_G(problem):
     np.testing.assert_allclose(G.sum(axis=1), 1)
 
 
-def test_update_H_from_gram_matrices_and_from_svds(problem):
-    graph, S, T, (V, K) = problem
-    expected = naive.update_H(S, T["G"], T["Q"], T["Y1"], T["J"], T["Y2"], 0.3, 0.7, T["H"])
-    B, H = form_B2(graph, T, 0.3, 0.7), flat(T["H"])
-    np.testing.assert_allclose(tensor(agtf._polar_factor(B, H, (V, K)), V), expected, atol=1e-8)
-    agtf._update_H(B, H, (V, K))
-    np.testing.assert_allclose(tensor(H, V), expected, atol=1e-8)
-    identity = np.zeros((K, K, V))
-    identity[:, :, 0] = np.eye(K)
-    np.testing.assert_allclose(naive.tprod(naive.ttranspose(tensor(H, V)), tensor(H, V)), identity, atol=1e-8)
+def assert_orthogonal(H, V):
+    H = tensor(H, V)
+    identity = np.zeros((H.shape[1], H.shape[1], V))
+    identity[:, :, 0] = np.eye(H.shape[1])
+    np.testing.assert_allclose(naive.tprod(naive.ttranspose(H), H), identity, atol=1e-8)
 
 
-def test_update_H_without_full_rank_is_completed_by_the_previous_H(problem):
+def test_update_H_and_the_arguments_of_the_proximal_steps(problem):
     graph, S, T, (V, K) = problem
-    zero = {name: np.zeros_like(T[name]) for name in ("Q", "J", "Y1", "Y2")}
+    rows, Q, Y1 = state(graph, T)
+    expected = naive.update_H(S, T["G"], Q, Y1, T["J"], T["Y2"], 0.6, 1.4, T["H"])
+    gram = rows.sum(agtf._form_B, flat(T["G"]), None, (0.3, 0.7), (0.6, 1.4))
+    B = rows.gather("H").copy()
+    np.testing.assert_allclose(tensor(agtf._polar_factor(B, flat(T["H"]), (V, K)), V), expected, atol=1e-8)
+    M = agtf._polar(rows, gram, (V, K))
+    StH, w_gram = rows.sums(agtf._form_H, M, None, (0.3, 0.7), (0.6, 1.4), S.shape[1])
+    H, z, w = (tensor(rows.gather(name), V) for name in ("H", "z", "w"))
+    np.testing.assert_allclose(H, expected, atol=1e-8)
+    assert_orthogonal(rows.gather("H"), V)
+    np.testing.assert_allclose(z, expected + Y1 / 0.6, atol=1e-8)
+    np.testing.assert_allclose(np.maximum(z, 0), naive.update_Q(expected, Y1, 0.6), atol=1e-8)
+    np.testing.assert_allclose(w, expected + T["Y2"] / 1.4, atol=1e-8)
+    np.testing.assert_allclose(w_gram, flat(w).T @ flat(w), atol=1e-8)
+    np.testing.assert_allclose(tensor(StH, V), naive.tprod(naive.ttranspose(S), expected), atol=1e-8)
+
+
+def test_update_H_without_full_rank_is_completed_by_the_previous_one(problem):
+    graph, S, T, (V, K) = problem
+    zero = {name: np.zeros_like(T[name]) for name in ("Q", "Y1", "J", "Y2")}
     expected = naive.update_H(S, T["G"], zero["Q"], zero["Y1"], zero["J"], zero["Y2"], 1.0, 1.0, T["H"])
-    H = flat(T["H"])
-    agtf._update_H(form_B2(graph, {**T, **zero}, 1.0, 1.0), H, (V, K))
-    np.testing.assert_allclose(tensor(H, V), expected, atol=1e-8)
+    rows, _, _ = state(graph, T, **zero)
+    rows.spread("w", flat(T["H"]))
+    gram = rows.sum(agtf._form_B, flat(T["G"]), None, (0.0, 0.0), (1.0, 1.0))
+    M = agtf._polar(rows, gram, (V, K))
+    rows.sums(agtf._form_H, M, None, (0.0, 0.0), (1.0, 1.0), S.shape[1])
+    np.testing.assert_allclose(tensor(rows.gather("H"), V), expected, atol=1e-8)
+    assert_orthogonal(rows.gather("H"), V)
 
 
-def test_update_Q(problem):
+def test_residuals(problem):
     graph, S, T, (V, K) = problem
-    H, Q, Y1 = flat(T["H"]), flat(T["Q"]), flat(T["Y1"])
-    residual = agtf._update_Q(H, Q, Y1, 0.6)
-    expected = naive.update_Q(T["H"], T["Y1"], 0.6)
-    assert Q.min() >= 0
-    np.testing.assert_allclose(tensor(Q, V), expected, atol=1e-12)
-    np.testing.assert_allclose(tensor(Y1, V), T["Y1"] + 0.6 * (T["H"] - expected), atol=1e-12)
-    assert residual == pytest.approx(np.abs(expected - T["H"]).max())
+    rows, Q, _ = state(graph, T)
+    worst = np.max(rows.map(agtf._residuals, None), axis=0)
+    np.testing.assert_allclose(worst, [np.abs(Q - T["H"]).max(), np.abs(Q - T["J"]).max()])
 
 
 @pytest.mark.parametrize("axis, fft_norm", [*itertools.product(agtf.AXES, ["ortho", "backward"])])
 def test_update_J_and_F(problem, axis, fft_norm):
     graph, S, T, (V, K) = problem
     norm = agtf._Norm(0.5, axis, fft_norm, (V, K))
-    for name, low_rank, Y, update in (("H", "J", "Y2", naive.update_J), ("G", "F", "Y3", naive.update_F)):
-        J, Y2 = flat(T[low_rank]), flat(T[Y])
-        against = flat(T["Q"]) if name == "H" else flat(T["G"])
-        residual, size = agtf._update_low_rank(flat(T[name]), J, Y2, 0.8, 0.9, norm, against)
-        expected = update(T[name], T[Y], 0.9, 0.8, 0.5, axis, fft_norm)
-        np.testing.assert_allclose(tensor(J, V), expected, atol=1e-8)
-        np.testing.assert_allclose(tensor(Y2, V), T[Y] + 0.8 * (T[name] - expected), atol=1e-8)
-        assert residual == pytest.approx(np.abs(J - against).max(), abs=1e-8)
-        assert size == pytest.approx(naive.schatten_norm(expected, 0.5, axis, fft_norm) ** 0.5, rel=1e-6, abs=1e-6)
+    rows, _, _ = state(graph, T)
+    w = T["H"] + T["Y2"] / 0.8
+    rows.spread("w", flat(w))
+    W, size = agtf._update_J(rows, flat(w).T @ flat(w), 0.9 / 0.8, norm)
+    J = rows.gather("J") if W is None else flat(w) @ W
+    expected = naive.update_J(T["H"], T["Y2"], 0.9, 0.8, 0.5, axis, fft_norm)
+    np.testing.assert_allclose(tensor(J, V), expected, atol=1e-8)
+    assert size == pytest.approx(naive.schatten_norm(expected, 0.5, axis, fft_norm) ** 0.5, rel=1e-6, abs=1e-6)
+    F, size = agtf._update_F(flat(T["G"] + T["Y3"] / 0.8), 0.9 / 0.8, norm)
+    expected = naive.update_F(T["G"], T["Y3"], 0.9, 0.8, 0.5, axis, fft_norm)
+    np.testing.assert_allclose(tensor(F, V), expected, atol=1e-8)
+    assert size == pytest.approx(naive.schatten_norm(expected, 0.5, axis, fft_norm) ** 0.5, rel=1e-6, abs=1e-6)
+
+
+def run_of(norm, lambda1, lambda2, penalty):
+    return agtf._Run(norm, lambda1, lambda2, penalty, 1.3, 0.0, 5, watch=lambda *state: False)
 
 
 @pytest.mark.parametrize("axis, fft_norm", [*itertools.product(agtf.AXES, ["ortho", "backward"])])
 def test_five_iterations(problem, axis, fft_norm):
-    graph, S, T, (V, K) = problem
-    args = dict(p=0.5, lambda1=0.05, lambda2=0.03)
+    (index, weight), S, T, (V, K) = problem
     start = [T["H"], np.maximum(T["H"], 0), T["H"], T["G"]]
-    expected = naive.algorithm1(
-        S, *start, **args, mu=0.1, rho=0.1, sigma=0.1, growth=1.3, iterations=5, axis=axis, norm=fft_norm
-    )
+    expected = naive.algorithm1(S, *start, 0.5, 0.05, 0.03, 0.1, 0.1, 0.1, 1.3, 5, axis, fft_norm)
     H, Q, J, F = map(flat, start)
+    rows = in_blocks(index=index, weight=weight, S=weight, H=H, z=Q, w=J)
     norm = agtf._Norm(0.5, axis, fft_norm, (V, K))
-    G, history, stopped_by = agtf._algorithm1(
-        graph, H, Q, J, F, norm, 0.05, 0.03, 0.1, 1.3, tol=0.0, max_iter=5, watch=lambda *state: False
-    )
-    for name, value in {"H": H, "Q": Q, "J": J, "F": F, "G": G}.items():
+    G, F, W, history, stopped_by = agtf._algorithm1(rows, F, np.eye(V * K), run_of(norm, 0.05, 0.03, 0.1))
+    J = rows.gather("J") if W is None else rows.gather("w") @ W
+    found = {"H": rows.gather("H"), "Q": np.maximum(rows.gather("z"), 0), "J": J, "F": F, "G": G}
+    for name, value in found.items():
         np.testing.assert_allclose(tensor(value, V), expected[name], atol=1e-6, err_msg=name)
-    np.testing.assert_array_equal(tensor(Q, V).mean(axis=2).argmax(axis=1), expected["labels"])
+    np.testing.assert_array_equal(tensor(found["Q"], V).mean(axis=2).argmax(axis=1), expected["labels"])
     assert stopped_by == "max_iter"
     for name in agtf.HISTORY:
         np.testing.assert_allclose(history[name], [step[name] for step in expected["history"]], rtol=1e-5, atol=1e-6)
@@ -121,17 +146,17 @@ def test_paper_start(axis):
     """The identity start, where the first B2 has no full rank."""
     rng = np.random.default_rng(3)
     n, m, K, V = 20, 9, 3, 3
-    graph, S = random_graph(n, m, V, 4, rng)
+    (index, weight), S = random_graph(n, m, V, 4, rng)
     H = np.zeros((n, K, V))
     H[:K, :, 0] = np.eye(K)
     zero, zero_F = np.zeros_like(H), np.zeros((m, K, V))
     expected = naive.algorithm1(S, H, zero, zero, zero_F, 0.5, 0.01, 0.01, 1e-2, 1e-2, 1e-2, 1.3, 5, axis, "backward")
-    state = [flat(X) for X in (H, zero, zero, zero_F)]
+    rows = in_blocks(index=index, weight=weight, S=weight, H=flat(H), z=flat(zero), w=flat(H))
     norm = agtf._Norm(0.5, axis, "backward", (V, K))
-    G, _, _ = agtf._algorithm1(graph, *state, norm, 0.01, 0.01, 1e-2, 1.3, 0.0, 5, watch=lambda *state: False)
+    G, *_ = agtf._algorithm1(rows, flat(zero_F), np.zeros((V * K, V * K)), run_of(norm, 0.01, 0.01, 1e-2))
     np.testing.assert_allclose(tensor(G, V), expected["G"], atol=1e-6)
-    np.testing.assert_allclose(tensor(state[0], V), expected["H"], atol=1e-6)
-    np.testing.assert_allclose(tensor(state[1], V), expected["Q"], atol=1e-6)
+    np.testing.assert_allclose(tensor(rows.gather("H"), V), expected["H"], atol=1e-6)
+    np.testing.assert_allclose(np.maximum(tensor(rows.gather("z"), V), 0), expected["Q"], atol=1e-6)
 
 
 def test_gram_of_slices_and_matrix_from_the_right_undo_each_other():
@@ -152,7 +177,9 @@ def test_automatic_lambda_sets_the_first_shrinkage(axis, fft_norm):
     X = np.random.default_rng(0).normal(size=(20, 12))
     leading = np.median([np.linalg.svd(M, compute_uv=False)[0] for M in naive.slices(tensor(X, 4), axis, fft_norm)])
     for p in (0.5, 1.0):
-        tau = agtf._automatic_lambda(X, 2.0, agtf._Norm(p, axis, fft_norm, (4, 3)), 0.1) / 2.0
+        found = agtf._leading(agtf._gram(X), agtf._Norm(p, axis, fft_norm, (4, 3)), X)
+        assert found == pytest.approx(leading)
+        tau = agtf._automatic_lambda(found, 2.0, 0.1, p) / 2.0
         assert tau * p * leading ** (p - 1) == pytest.approx(0.1 * leading)
         assert naive.gst(leading, tau, p) == pytest.approx(0.9 * leading, rel=0.02)
 
@@ -161,7 +188,7 @@ def test_automatic_lambda_sets_the_first_shrinkage(axis, fft_norm):
 def test_automatic_lambda_leaves_something_of_H(p):
     X = np.random.default_rng(0).normal(size=(20, 12))
     leading = np.median([np.linalg.svd(M, compute_uv=False)[0] for M in naive.slices(tensor(X, 4), "cluster", "ortho")])
-    tau = agtf._automatic_lambda(X, 2.0, agtf._Norm(p, "cluster", "ortho", (4, 3)), 0.25) / 2.0
+    tau = agtf._automatic_lambda(leading, 2.0, 0.25, p) / 2.0
     assert 0.5 * leading < naive.gst(leading, tau, p) < 0.99 * leading
     views, y = blobs(n=120, k=3)
     result = agtf.cluster(views, 3, p=p)
