@@ -105,7 +105,8 @@ def _project_simplex(B):
     """Replace every row of B (rows, K) by the nearest point with entries >= 0 that sum to 1."""
     rows, K = B.shape
     for i in range(rows):
-        B[i] -= B[i].max()  # moves nothing but the shift, which is now between -1 and 0 and not lost in large numbers
+        # Only the shift changes: it is then between -1 and 0, not lost beside large numbers, and -1 is as good as less.
+        B[i] = np.maximum(B[i] - B[i].max(), -1.0)
         ordered = np.sort(B[i])[::-1]
         total = 0.0
         shift = 0.0

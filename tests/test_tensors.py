@@ -173,15 +173,15 @@ def test_simplex_projection(values):
     assert projected.min() >= 0 and projected.sum() == pytest.approx(1, abs=1e-9)
 
 
-ANY_SIZE = st.floats(-1, 1) | st.sampled_from([1e17, 1e17 + 16, -1e17, 3e8, 3e8 + 0.5]) | st.floats(-1e308, 1e308)
+ANY_SIZE = st.floats(-1, 1) | st.sampled_from([1e17, 1e17 + 16, -1e17, 3e8, 3e8 + 0.5]) | st.floats(-4e307, 4e307)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(ANY_SIZE, min_size=1, max_size=12), ANY_SIZE)
 @example(values=[0.0, 0.0, 0.0], level=1e17)
-@example(values=[1e308, -1e308], level=0.0)
+@example(values=[8e307, -8e307, -8e307, -8e307], level=0.0)  # their sum is infinite
 def test_simplex_projection_of_extreme_numbers(values, level):
-    row = np.clip(np.array(values) + level, -8e307, 8e307)
+    row = np.array(values) + level
     projected = row[None].copy()
     agtf._project_simplex(projected)
     np.testing.assert_allclose(projected[0], naive.simplex(row), atol=1e-14)
