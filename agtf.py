@@ -103,6 +103,8 @@ def _project_simplex(B):
     """Replace every row of B (rows, K) by the nearest point with entries >= 0 that sum to 1."""
     rows, K = B.shape
     for i in range(rows):
+        # Only the shift changes: it is then between -1 and 0, not lost beside large numbers, and -1 is as good as less.
+        B[i] = np.maximum(B[i] - B[i].max(), -1.0)
         ordered = np.sort(B[i])[::-1]
         total = 0.0
         shift = 0.0
@@ -118,27 +120,29 @@ def _project_simplex(B):
 def _gst(s, tau, p):
     """Generalised soft threshold: argmin_x (x - s)^2 / 2 + tau x^p over x >= 0, for a vector s >= 0 and 0 < p <= 1."""
     out = np.zeros_like(s)
-    valley = (2.0 * tau * (1.0 - p)) ** (1.0 / (2.0 - p))
+    threshold = _gst_threshold(tau, p)
+    unit = tau ** (1.0 / (2.0 - p))
+    valley = (2.0 - 2.0 * p) / (2.0 - p)  # x / s at the threshold, where it is smallest
     for i in range(s.size):
-        # Below the threshold 0 wins; above it the fixed point is a contraction with a factor of at most p/2.
-        if s[i] > _gst_threshold(tau, p):
-            x = s[i]
+        # Below the threshold 0 wins; above it the fixed point is a contraction with a factor of at most p/2. It is
+        # found for x / s, a number between the valley and 1 even where s and tau are close to the smallest floats.
+        if s[i] > threshold:
+            pull = p * (unit / s[i]) ** (2.0 - p)
+            x = 1.0
             for _ in range(100):
                 previous = x
-                x = max(s[i] - p * tau * x ** (p - 1.0), valley)
-                if abs(x - previous) <= 1e-15 * s[i]:
+                x = max(1.0 - pull * x ** (p - 1.0), valley)
+                if abs(x - previous) <= 1e-15:
                     break
-            out[i] = x
+            out[i] = s[i] * x
     return out
 
 
 @_jit
 def _gst_threshold(tau, p):
     """The largest s that the generalised soft threshold sends to 0."""
-    base = 2.0 * tau * (1.0 - p)
-    if base == 0.0:
-        return tau
-    return base ** (1.0 / (2.0 - p)) + p * tau * base ** ((p - 1.0) / (2.0 - p))
+    base = 2.0 - 2.0 * p  # tau kept apart from it: their product may underflow; 0**0 is 1, so p = 1 gives tau
+    return tau ** (1.0 / (2.0 - p)) * (base ** (1.0 / (2.0 - p)) + p * base ** ((p - 1.0) / (2.0 - p)))
 
 
 @_jit
@@ -300,7 +304,11 @@ def schatten_norm(X, p, axis="cluster", fft_norm="ortho"):
     5.0
     """
     _check_norm_options(p, axis, fft_norm)
-    s = np.linalg.svd(_to_slices(X, axis, fft_norm), compute_uv=False)
+    slices = _to_slices(X, axis, fft_norm)
+    s = np.linalg.svd(slices, compute_uv=False)
+    # A small power makes rounding large: (1e-16)^0.05 is 0.16. Rounding in the DFT and the SVD grows with the sizes and
+    # was at most a fifth of this cut in tensors of rank 1.
+    s = s[s > np.finfo(float).eps * sum(slices.shape) * s.max(initial=0.0)]
     return float((s**p).sum() ** (1 / p))
 
 
@@ -1184,24 +1192,35 @@ def _polar_factor(B, previous, shape):
     """The same from thin SVDs, for B2 without full rank.
 
     Rows of G sum to 1, so from the identity start B2 loses a dimension at every view frequency but 0, and part of the
-    polar factor is arbitrary. It is completed by the previous H: the limit of polar(B2 + e H) as e goes to 0.
+    polar factor is arbitrary. The previous w, H at the start, completes it (the limit of polar(B2 + e w) for e to 0), then
+    unit vectors.
     """
     V, K = shape
-    B, H = (np.fft.fft(X.reshape(-1, V, K), axis=1) for X in (B, previous))
-    out = np.empty_like(H)
+    B, previous = (np.fft.fft(X.reshape(-1, V, K), axis=1) for X in (B, previous))
+    out = np.empty_like(B)
     for f in range(V // 2 + 1):
-        U, s, Vh = np.linalg.svd(B[:, f], full_matrices=False)
-        r = int((s > 1e-7 * s[0]).sum())
-        out[:, f] = U[:, :r] @ Vh[:r]
-        if r < K:
-            null = Vh[r:].conj().T
-            rest = H[:, f] @ null
+        left, right = np.empty((len(B), 0)), np.empty((K, 0))  # the polar factor sends the right columns to the left
+        for X in (B[:, f], previous[:, f]):
+            null = _completed(right, K)[:, right.shape[1] :]
+            rest = X @ null
             for _ in range(2):  # twice, for orthogonality to working precision
-                rest = rest - U[:, :r] @ (U[:, :r].conj().T @ rest)
-            A, _, Bh = np.linalg.svd(rest, full_matrices=False)
-            out[:, f] += A @ Bh @ null.conj().T
+                rest -= left @ (left.conj().T @ rest)
+            U, s, Vh = np.linalg.svd(rest, full_matrices=False)
+            r = int((s > 1e-7 * np.linalg.norm(X)).sum())
+            left, right = np.hstack([left, U[:, :r]]), np.hstack([right, null @ Vh[:r].conj().T])
+        out[:, f] = _completed(left, K) @ _completed(right, K).conj().T
         out[:, -f % V] = out[:, f].conj()
-    return np.fft.ifft(out, axis=1).real.reshape(len(H), V * K)
+    return np.fft.ifft(out, axis=1).real.reshape(len(B), V * K)
+
+
+def _completed(basis, K):
+    """Orthonormal columns and, up to K, the first unit vectors far from their span; real where that span is real."""
+    for e in np.eye(K, len(basis)):
+        e = e - basis @ (basis.conj().T @ e)
+        # While columns are missing, one of these unit vectors has at least 1/K of its square outside their span.
+        if basis.shape[1] < K and np.linalg.norm(e) ** 2 > 0.5 / K:
+            basis = np.column_stack([basis, e / np.linalg.norm(e)])
+    return basis
 
 
 def _form_H(block, M, W, old, new, m):

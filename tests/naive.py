@@ -169,7 +169,8 @@ def update_G(S, H, F, Y3, sigma):
 
 
 def update_H(S, G, Q, Y1, J, Y2, mu, rho, H):
-    """(solveH): polar factor of every view frequency of B2, as below (solveH4); H is the previous iterate."""
+    """(solveH): polar factor of every view frequency of B2, as below (solveH4); H, the previous iterate (or the argument
+    of its low-rank step), decides what B2 leaves open."""
     W2, W3 = Q - Y1 / mu, J - Y2 / rho
     B2 = 2 * tprod(S, G) + mu * W2 + rho * W3
     pairs = zip(slices(B2, "view", "backward"), slices(H, "view", "backward"))
@@ -179,17 +180,36 @@ def update_H(S, G, Q, Y1, J, Y2, mu, rho, H):
 def polar(B, previous):
     """Limit of the polar factor of B + eps * previous for eps -> 0: Lambda V^H of (solveH) where B has full rank.
 
-    Where B is rank deficient, (solveH4) leaves the images of its null space open; `previous` decides them.
+    Where B is rank deficient, (solveH4) leaves the images of its null space open; `previous` decides them. What it
+    sends into the range of B or to zero stays open too: its axes are matched with what is left, one by one.
     """
     U, sigma, Vh = np.linalg.svd(B, full_matrices=False)
-    kept = sigma > 1e-7 * sigma.max()
+    kept = sigma > 1e-7 * np.sqrt(np.sum(sigma**2))
     if kept.all():
         return U @ Vh
-    U1, V1h = U[:, kept], Vh[kept]
-    N = Vh[~kept].conj().T
-    D = previous @ N - U1 @ (U1.conj().T @ previous @ N)
-    P, _, Rh = np.linalg.svd(D, full_matrices=False)
-    return U1 @ V1h + (P @ Rh) @ N.conj().T
+    H = U[:, kept] @ Vh[kept]  # a partial isometry: H H^H and H^H H are the projections on what is used
+    D = previous - H @ (H.conj().T @ previous)
+    D = D - D @ (H.conj().T @ H)
+    P, sigma, Rh = np.linalg.svd(D, full_matrices=False)
+    kept = sigma > 1e-7 * np.sqrt(np.sum(np.abs(previous) ** 2))
+    H = H + P[:, kept] @ Rh[kept]
+    K = B.shape[1]
+    images, sources = (remaining_axes(np.eye(len(M)) - M, K) for M in (H @ H.conj().T, H.conj().T @ H))
+    for image, source in zip(images, sources):
+        H = H + np.outer(image, source.conj())
+    return H
+
+
+def remaining_axes(projection, K):
+    """The first K coordinate axes as a projection sees them, made orthogonal in turn, the short ones left out."""
+    axes = []
+    for i in range(K):
+        axis = projection[:, i]
+        if axis[i].real > 1 / (2 * K):  # its squared length
+            axis = axis / np.sqrt(axis[i].real)
+            projection = projection - np.outer(axis, axis.conj())
+            axes.append(axis)
+    return axes
 
 
 def update_Q(H, Y1, mu):
@@ -210,10 +230,11 @@ def update_F(G, Y3, lambda2, sigma, p, axis, norm):
 def algorithm1(S, H, Q, J, F, p, lambda1, lambda2, mu, rho, sigma, growth, iterations, axis="cluster", norm="ortho"):
     """Algorithm 1 (A1) from a given start, for a fixed number of iterations (at least one), with the terms of (of)."""
     Y1, Y2, Y3 = np.zeros_like(H), np.zeros_like(H), np.zeros_like(F)
-    history = []
+    history, W = [], H
     for _ in range(iterations):
         G = update_G(S, H, F, Y3, sigma)
-        H = update_H(S, G, Q, Y1, J, Y2, mu, rho, H)
+        H = update_H(S, G, Q, Y1, J, Y2, mu, rho, W)
+        W = H + Y2 / rho
         Q = update_Q(H, Y1, mu)
         J = update_J(H, Y2, lambda1, rho, p, axis, norm)
         F = update_F(G, Y3, lambda2, sigma, p, axis, norm)
