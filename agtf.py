@@ -32,11 +32,9 @@ from functools import cache, partial
 import numba
 import numpy as np
 import scipy.sparse as sparse
-from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import KMeans
+from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -67,35 +65,48 @@ def _jit(function):
 
 @_jit
 def _nearest_anchors(distance, index, weight):
-    """The k nearest anchors of each row and their weights (d_{k+1} - d_j) / (k d_{k+1} - sum_j d_j)."""
+    """The k nearest anchors of each row and their weights (d_{k+1} - d_j) / (k d_{k+1} - sum_j d_j).
+
+    An anchor at an infinite distance is out of reach. A row that is equally far from all anchors has no edges, weights
+    0: nothing tells them apart, and edges to just any of them would tie strangers together.
+    """
     rows, m = distance.shape
     k = index.shape[1]
     best = np.empty(k + 1)
-    who = np.empty(k + 1, np.int32)
+    who = np.zeros(k + 1, np.int32)
     for i in range(rows):
         filled = 0
+        farthest = 0.0
         for j in range(m):
             d = distance[i, j]
+            if filled > k and d >= best[k]:
+                if d > farthest and d < np.inf:
+                    farthest = d
+                continue
+            if d == np.inf:
+                continue
+            farthest = max(farthest, d)
+            at = k
             if filled <= k:
                 at = filled
                 filled += 1
-            elif d < best[k]:
-                at = k
-            else:
-                continue
             while at > 0 and best[at - 1] > d:
                 best[at] = best[at - 1]
                 who[at] = who[at - 1]
                 at -= 1
             best[at] = d
             who[at] = j
+        joined = min(filled - 1, k)
         total = 0.0
-        for t in range(k):
-            total += best[k] - best[t]
+        for t in range(joined):
+            total += best[joined] - best[t]
+        tells = filled > 1 and farthest - best[0] > 1e-9 * farthest
         for t in range(k):
             index[i, t] = who[t]
-            # All k + 1 distances equal: nothing tells the anchors apart.
-            weight[i, t] = (best[k] - best[t]) / total if total > 0.0 else 1.0 / k
+            weight[i, t] = 0.0
+            if tells and t < joined:
+                # Copies of one anchor: k + 1 equal distances, but others are farther.
+                weight[i, t] = (best[joined] - best[t]) / total if total > 1e-12 * farthest else 1.0 / joined
 
 
 @_jit
@@ -481,24 +492,24 @@ def _rows_seen(table, name, wanted, lo, hi):
 
 @dataclass
 class _Scaling:
-    """How one view is scaled: (x - shift) * factor per column, then rows of length 1 if `unit`, less `centre`."""
+    """How one view is scaled: (x - shift) * factor per column, then rows of length 1 if "unit", less `centre`."""
 
+    name: str | None  # of SCALES
     factor: np.ndarray  # (features,)
     shift: np.ndarray | None  # (features,), None for a sparse view, whose zeros must stay zeros
-    unit: bool
     centre: np.ndarray | None = None  # (features,): distances are the same without it, and exact where values are large
     weight: float = 1.0  # of the view among the joint features
 
     def __call__(self, rows):
         if sparse.issparse(rows):
             data = rows.data * self.factor[rows.indices]
-            if self.unit:
+            if self.name == "unit":
                 row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
                 length = np.sqrt(np.bincount(row, data**2, rows.shape[0]))
                 data /= np.where(length > 0, length, 1.0)[row]
             return sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
         rows = (np.asarray(rows, float) - self.shift) * self.factor
-        if self.unit:
+        if self.name == "unit":
             length = np.linalg.norm(rows, axis=1, keepdims=True)
             rows /= np.where(length > 0, length, 1.0)
         if self.centre is not None:
@@ -530,6 +541,15 @@ def _mix(x):
 
 
 @dataclass
+class _Scheme:
+    """One way to scale the views, and the draws of anchors that see the data so."""
+
+    scalings: list  # of every view
+    draws: int
+    rows: list = field(default_factory=list)  # of every view the scaled rows of the anchors of all these draws
+
+
+@dataclass
 class _Data:
     """The views in working order: position i stands for input row rows[i], slot v for input view slots[v]."""
 
@@ -538,7 +558,7 @@ class _Data:
     rows: np.ndarray
     slots: np.ndarray
     seen: np.ndarray | None  # (n, V): whether a row was observed in a view; None if all were
-    scalings: list = field(default_factory=list)
+    schemes: list = field(default_factory=list)
     distinct: np.ndarray | None = None  # one position for every different row that was seen in all views
     different: int = 0  # how many different rows there are
 
@@ -559,13 +579,13 @@ class _Data:
         seen = self.seen[positions, v]
         return sparse.diags_array(seen * 1.0) @ rows if sparse.issparse(rows) else np.where(seen[:, None], rows, 0)
 
-    def scaled(self, v, positions, centred=True):
-        scaling = self.scalings[v] if centred else replace(self.scalings[v], centre=None)
-        return scaling(self.raw(v, positions))
+    def scaled(self, v, positions, scheme=0):
+        return self.schemes[scheme].scalings[v](self.raw(v, positions))
 
-    def joint(self, positions):
+    def joint(self, positions, scheme=0):
         """All scaled views side by side, each divided by the root of its total variance."""
-        blocks = [s.weight * self.scaled(v, positions) for v, s in enumerate(self.scalings)]
+        weights = [scaling.weight for scaling in self.schemes[scheme].scalings]
+        blocks = [weight * self.scaled(v, positions, scheme) for v, weight in enumerate(weights)]
         return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
 
 
@@ -583,8 +603,8 @@ def _observed(given, mask):
     return seen
 
 
-def _arrange(given, mask, canonical, scales):
-    """Check the values, choose the working order, and fit the scalings, one word of `scales` per view.
+def _arrange(given, mask, canonical, schemes):
+    """Check the values, choose the working order, and fit the scalings: `schemes` are pairs of words, one per view, and draws.
 
     The canonical order sorts views and rows by fingerprints of their contents, so that whatever follows, sums and
     random draws included, cannot depend on the order in which they were given.
@@ -607,7 +627,12 @@ def _arrange(given, mask, canonical, scales):
     tables, where = [given.tables[slot] for slot in slots], [given.where[slot] for slot in slots]
     seen = None if seen.all() else seen
     data = _Data(tables, where, rows, slots, seen, distinct=distinct, different=len(first))
-    data.scalings = [_fit_scaling(data, v, scales[slot]) for v, slot in enumerate(slots)]
+    for words, draws in schemes:
+        scalings = [_fit_scaling(data, v, words[slot]) for v, slot in enumerate(slots)]
+        if data.schemes and [s.name for s in scalings] == [s.name for s in data.schemes[-1].scalings]:
+            data.schemes[-1].draws += draws  # "auto" has chosen the same
+        else:
+            data.schemes.append(_Scheme(scalings, draws))
     return data
 
 
@@ -644,7 +669,7 @@ def _fit_scaling(data, v, scale):
     varies = width > np.finfo(float).tiny
     factor = np.where(varies, 1.0 / np.where(varies, width, 1.0), 0.0)
     shift = None if is_sparse else (low if scale == "zscore" else np.zeros(d))
-    scaling = _Scaling(factor, shift, unit=scale == "unit")
+    scaling = _Scaling(scale, factor, shift)
     if not is_sparse and scale != "zscore":
         scaling.centre = scaling(table[rows[:1]])[0]  # moments about a row of the data do not cancel either
 
@@ -747,49 +772,46 @@ class _Rows:
 
 
 def _choose_anchors(data, s, rng):
-    """Positions of the anchors, the same samples in every view, s.m for each draw, ascending within it."""
+    """Positions of the anchors, the same samples in every view, draw after draw, ascending in each; fixes the draws."""
     if not isinstance(s.anchors, str):
-        at = np.argsort(data.rows)[s.anchors]
-        if data.seen is not None and not data.seen[at].all():
-            raise ValueError("anchors must be samples that were seen in all views")
-        return at
+        return np.argsort(data.rows)[s.anchors]
     if s.anchors == "vda":
         return _vda(data, s.m)
-    pool = data.distinct if s.m <= len(data.distinct) else data.complete  # too few different rows: copies too
-    if len(pool) < s.m:
-        raise ValueError(f"anchors must be seen in all views: {len(pool)} of {data.n} samples are, {s.m} are needed")
+    pool = data.distinct if s.m <= len(data.distinct) else np.arange(data.n)  # too few different rows: copies too
+    pool = pool[: max(_POOL, 2 * s.m)]  # in the canonical order a random sample
+    if s.m >= len(pool):
+        for scheme in data.schemes:
+            scheme.draws = 1  # another draw would be the same
+        return np.tile(pool, len(data.schemes))
+    seeds = rng.randint(2**31 - 1, size=len(data.schemes))
+    return np.concatenate([_draw_anchors(data, pool, s, scheme, seed) for scheme, seed in enumerate(seeds)])
+
+
+def _draw_anchors(data, pool, s, scheme, seed):
+    """Positions of a scheme's anchors among the pool, spread over the joint features by k-means++ seeding."""
+    rng, draws = np.random.RandomState(seed), data.schemes[scheme].draws
     if s.anchors == "random":
-        return np.concatenate([np.sort(rng.choice(pool, s.m, replace=False)) for _ in range(s.draws)])
-    if len(pool) > max(_POOL, 2 * s.m):
-        pool = np.sort(rng.choice(pool, max(_POOL, 2 * s.m), replace=False))
-    if s.m == len(pool):
-        return np.tile(pool, s.draws)
-    X = data.joint(pool)
-    if X.shape[1] > _WIDE and X.shape[0] > _DIRECTIONS:  # k-means then costs the same for any width
-        U, sizes, _ = randomized_svd(X, _DIRECTIONS, n_iter=2, random_state=rng.randint(2**31 - 1))
+        return np.concatenate([np.sort(rng.choice(pool, s.m, replace=False)) for _ in range(draws)])
+    X = data.joint(pool, scheme)
+    if X.shape[1] > _WIDE and X.shape[0] > _DIRECTIONS:  # the search then costs the same for any width
+        U, sizes, _ = randomized_svd(X, _DIRECTIONS, n_iter=2, random_state=rng)
         X = U * sizes
     X = X.toarray() if sparse.issparse(X) else X
+    seeds = rng.randint(2**31 - 1, size=draws)
 
-    def draw(seed):
-        with _one_thread():  # OpenMP's limit is each thread's own
-            centres = KMeans(s.m, n_init=1, max_iter=20, random_state=seed).fit(X).cluster_centers_
-        chosen = []
-        for distance in euclidean_distances(centres, X, squared=True):
-            distance[chosen] = np.inf  # every centre takes another sample
-            chosen.append(distance.argmin())
-        return np.sort(pool[chosen])
+    def draw(d, _):
+        return np.sort(pool[kmeans_plusplus(X, s.m, random_state=seeds[d], n_local_trials=1)[1]])
 
-    seeds = rng.randint(2**31 - 1, size=s.draws)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # rough centres are good enough to choose samples by
-        return np.concatenate(_map_rows(lambda i, _: draw(seeds[i]), s.draws, rows=1))
+    return np.concatenate(_map_rows(draw, draws, rows=1))
 
 
 def _vda(data, m):
     """Variance-based de-correlated anchors, the rule of the paper's reference for anchor selection."""
 
+    scalings = [replace(scaling, centre=None) for scaling in data.schemes[0].scalings]
+
     def moments(lo, hi):
-        blocks = [data.scaled(v, slice(lo, hi), centred=False) for v in range(len(data.tables))]
+        blocks = [scaling(data.raw(v, slice(lo, hi))) for v, scaling in enumerate(scalings)]
         return sum(b.sum(axis=1) for b in blocks), sum((b**2).sum(axis=1) for b in blocks)
 
     total, squares = (np.concatenate(part) for part in zip(*_map_rows(moments, data.n)))
@@ -813,54 +835,80 @@ def _vda(data, m):
 class _Anchors:
     """The anchors of all draws side by side, and what it takes to join rows to them."""
 
-    rows: list  # of every view the scaled rows of the anchors (m, d_v)
-    scalings: list  # of every view
-    draws: int
+    schemes: list
+    usable: np.ndarray  # (V, m): whether an anchor was seen in a view, and is not blank there
     neighbours: int  # in each draw; the graph is the mean of the draws' graphs
     joint: bool  # whether all scaled features together make one more slice
 
     @property
     def m(self):
-        return self.rows[0].shape[0]
+        return self.usable.shape[1]
+
+    @property
+    def draws(self):
+        return sum(scheme.draws for scheme in self.schemes)
 
     @property
     def slices(self):
-        return len(self.rows) + self.joint
-
-    def nearest(self, distance):
-        """Indices and weights of the nearest anchors in every draw, from squared distances (rows, m)."""
-        of_draws = distance.reshape(-1, self.m // self.draws)
-        index, weight = (np.empty((len(of_draws), self.neighbours), kind) for kind in (np.int32, float))
-        _nearest_anchors(of_draws, index, weight)
-        first = np.repeat(np.arange(self.draws, dtype=np.int32) * (self.m // self.draws), self.neighbours)
-        shape = (len(distance), -1)
-        return index.reshape(shape) + first, weight.reshape(shape) / self.draws
+        return len(self.usable) + self.joint
 
     def join(self, data, rows):
         """Indices and weights (rows, slices, neighbours) of the graphs of some of the data's rows.
 
-        The joint slice needs no joint features: its squared distance is the weighted sum of those of the views. Over
-        the views in which a sample was seen, it also stands in for the others: all views share their anchors.
+        The joint slice needs no joint features: its squared distance is the weighted sum of those of the views, over
+        the views in which both the sample and the anchor were seen. It also stands in for views that were not.
         """
-        V, m = len(self.rows), self.m
-        n = len(range(*rows.indices(data.n)))
-        index = np.empty((n, self.slices, self.neighbours * self.draws), np.int32)
-        weight = np.empty(index.shape)
-        together = np.zeros((n, m))
+        V, m = self.usable.shape
+        n, size = len(range(*rows.indices(data.n))), m // self.draws
+        raw = [data.raw(v, rows) for v in range(V)]
         seen = np.ones((n, V), bool) if data.seen is None else data.seen[rows]
-        for v in range(V):
-            scaled = self.scalings[v](data.raw(v, rows))
-            distance = euclidean_distances(scaled, self.rows[v], squared=True)
-            index[:, v], weight[:, v] = self.nearest(distance)
-            distance *= self.scalings[v].weight ** 2
-            together += distance if data.seen is None else distance * seen[:, v, None]
-        if self.joint or not seen.all():
-            near, close = self.nearest(together)
+        index = np.empty((n, self.slices, self.draws, self.neighbours), np.int32)
+        weight = np.empty(index.shape)
+        first = 0
+        for scheme in self.schemes:
+            draws = slice(first, first + scheme.draws)
+            usable = self.usable[:, first * size : draws.stop * size]
+            together, common = 0.0, 0.0
+            for v, scaling in enumerate(scheme.scalings):
+                distance = euclidean_distances(scaling(raw[v]), scheme.rows[v], squared=True)
+                both = 1.0 if data.seen is None and usable.all() else seen[:, v, None] * usable[v]
+                together = together + scaling.weight**2 * both * distance
+                common = common + both
+                distance[:, ~usable[v]] = np.inf
+                index[:, v, draws], weight[:, v, draws] = self.nearest(distance, scheme.draws)
+            if np.min(common) < V:
+                together = np.where(common > 0, together / np.maximum(common, 1), np.inf)
             if self.joint:
-                index[:, V], weight[:, V] = near, close
-            for v in range(V):
-                index[~seen[:, v], v], weight[~seen[:, v], v] = near[~seen[:, v]], close[~seen[:, v]]
+                index[:, V, draws], weight[:, V, draws] = self.nearest(together, scheme.draws)
+            for v in np.flatnonzero(~seen.all(axis=0)):
+                distance = np.where(usable[v], together[~seen[:, v]], np.inf)
+                index[~seen[:, v], v, draws], weight[~seen[:, v], v, draws] = self.nearest(distance, scheme.draws)
+            first = draws.stop
+        index += (np.arange(self.draws, dtype=np.int32) * size)[:, None]
+        return index.reshape(n, self.slices, -1), weight.reshape(n, self.slices, -1) / self.draws
+
+    def nearest(self, distance, draws):
+        """Indices in each draw and weights (rows, draws, neighbours) of the nearest anchors, from squared distances."""
+        shape = (len(distance), draws, self.neighbours)
+        index, weight = np.empty(shape, np.int32), np.empty(shape)
+        flat = (len(distance) * draws, -1)
+        _nearest_anchors(distance.reshape(flat), index.reshape(flat), weight.reshape(flat))
         return index, weight
+
+
+def _collect_anchors(data, at, s):
+    """The samples at these positions as anchors."""
+    V, size = len(data.tables), len(at) // sum(scheme.draws for scheme in data.schemes)
+    schemes, usable, rest = [], [], at
+    for scheme in data.schemes:
+        own, rest = rest[: scheme.draws * size], rest[scheme.draws * size :]
+        raw = [data.raw(v, own) for v in range(V)]
+        schemes.append(replace(scheme, rows=[scheme.scalings[v](raw[v]) for v in range(V)]))
+        seen = np.ones((V, len(own)), bool) if data.seen is None else data.seen[own].T
+        # A row of zeros has no direction: as unit rows go, it is the same distance from everybody.
+        filled = [s.name != "unit" or abs(raw[v]).sum(axis=1) > 0 for v, s in enumerate(scheme.scalings)]
+        usable.append(seen & np.stack([np.broadcast_to(f, len(own)) for f in filled]))
+    return _Anchors(schemes, np.hstack(usable), min(s.neighbours, size - 1), s.joint)
 
 
 def _join(block, anchors):
@@ -892,6 +940,8 @@ def _simplex_scale(mass, k):
 
 _SAMPLE = 20_000  # rows from which the start is learnt; the others follow its rules
 _EXTRA_VECTORS = 10  # singular vectors of a graph: twice as many as clusters, at most so many more
+_LAST_WEIGHT = 0.5  # of the k-th of them
+_POWER_ITERATIONS = 6  # of the randomised decomposition; 3 measure a little worse
 _RESTARTS = 10  # of k-means on the embedding
 _ROUNDS = 5  # of linear discriminants; later ones change a few labels in a thousand
 _SHRINKAGE = 0.1  # of their covariances towards a multiple of the identity
@@ -912,7 +962,7 @@ def _spectral_rule(sample, anchors, k, rng):
 
     Returns the sample's labels, and a function that labels another block in the same way.
     """
-    projections = _projections(sample, anchors, min(2 * k, k + _EXTRA_VECTORS))
+    projections = _projections(sample, anchors, k, min(2 * k, k + _EXTRA_VECTORS), rng)
 
     def embedding(block):
         return np.hstack([projection(block) for projection in projections])
@@ -921,30 +971,40 @@ def _spectral_rule(sample, anchors, k, rng):
     return labels, lambda block: rule.predict(embedding(block))
 
 
-def _projections(sample, anchors, r):
+def _projections(sample, anchors, k, r, rng):
     """Of every draw, the projections of the views' graphs together and of the joint graph on r directions."""
-    V = len(anchors.rows)
-    groups = [range(V), [V]] if anchors.joint else [range(V)]
-    return [_Projection(sample, anchors, d, slices, r) for d in range(anchors.draws) for slices in groups]
+    V = len(anchors.usable)
+    groups = [list(range(V)), [V]] if anchors.joint else [list(range(V))]
+    parts = [(draw, slices) for draw in range(anchors.draws) for slices in groups]
+    seeds = rng.randint(2**31 - 1, size=len(parts))
+
+    def project(i, _):
+        return _Projection(sample, anchors, *parts[i], k, r, seeds[i])
+
+    return _map_rows(project, len(parts), rows=1)
 
 
 class _Projection:
     """From a block's graph, in one draw and some of its slices, to leading left singular vectors as rows of length 1.
 
-    Twice as many as clusters are asked for (at most k + 10), the j-th multiplied by (s_j / s_1)^3: a soft end instead of a cut at k,
-    measured to be worth 0.015 of accuracy in the mean of seven sets.
+    The j-th of r vectors is multiplied by (s_j / s_1)^t, a diffusion of t steps, with the t that leaves the k-th one a
+    weight of 1/2. So the end is soft where the spectrum is, and sharp where k clusters are clear; a fixed t cuts a big
+    clear cluster along its inner modes rather than a small one off.
     """
 
-    def __init__(self, sample, anchors, draw, slices, r):
-        self.m, self.slices = anchors.m // anchors.draws, list(slices)
-        self.draw, self.neighbours = draw, slice(draw * anchors.neighbours, (draw + 1) * anchors.neighbours)
+    def __init__(self, sample, anchors, draw, slices, k, r, seed):
+        self.m, self.draw, self.slices = anchors.m // anchors.draws, draw, slices
+        self.neighbours = slice(draw * anchors.neighbours, (draw + 1) * anchors.neighbours)
         self.scale = np.ones(self.m * len(slices))
-        A = self.matrix(sample)
-        mass = np.asarray(A.sum(axis=0)).ravel()
+        mass = np.asarray(self.matrix(sample).sum(axis=0)).ravel()
         self.scale = 1.0 / np.sqrt(np.where(mass > 0, mass, 1.0))
-        self.square, right = _spectrum(self.matrix(sample), r)
-        s = np.sqrt(np.maximum(self.square, 1e-12 * self.square[0]))
-        self.directions = right * (s**2 / s[0] ** 3)
+        A = self.matrix(sample)
+        r = min(r, *A.shape)
+        _, s, right = randomized_svd(A, r, n_iter=_POWER_ITERATIONS, random_state=seed)
+        self.spectrum = (s / max(s[0], 1e-300)) ** 2
+        share = np.sqrt(np.maximum(self.spectrum, 1e-12))
+        steps = np.log(_LAST_WEIGHT) / np.log(min(share[min(k, r) - 1], 1.0 - 1e-12))
+        self.directions = right.T * (share ** (steps - 1) / max(s[0], 1e-300))
 
     def matrix(self, block):
         """The chosen slices of the draw's graph side by side, columns scaled, as a sparse (n, m * slices) matrix."""
@@ -958,22 +1018,6 @@ class _Projection:
         U = self.matrix(block) @ self.directions
         length = np.linalg.norm(U, axis=1, keepdims=True)
         return U / np.where(length > 0, length, 1.0)
-
-
-def _spectrum(A, r):
-    """The r largest squared singular values of A (n, size), descending, and the right singular vectors."""
-    n, size = A.shape
-    total = sum(_map_rows(lambda lo, hi: (A[lo:hi].T @ A[lo:hi]).toarray(), n, rows=max(16384, n // 8 + 1)))
-    r = min(r, size, n)
-    if size > 600 and r < size // 10:
-        try:
-            square, right = eigsh(total, r, v0=np.ones(size))
-            order = np.argsort(-square)
-            return square[order], right[:, order]
-        except ArpackError:  # many equal eigenvalues, as in a graph of many components, can be too hard for Lanczos
-            pass
-    square, right = eigh(total, subset_by_index=[size - r, size - 1])
-    return square[::-1], right[:, ::-1]
 
 
 def _kmeans_rule(X, k, rng):
@@ -1468,8 +1512,7 @@ class Result:
         with _one_thread():
             seen = _observed(given, mask)
             n, V = seen.shape
-            scalings = self._anchors.scalings
-            data = _Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen, scalings)
+            data = _Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen)
 
             def label(block):
                 _join(block, self._anchors)
@@ -1486,7 +1529,7 @@ class Result:
                 raise ValueError(f"{what}: the model was fitted on {', '.join(map(repr, self.view_names))}")
             views = {name: view for wanted in self.view_names for name, view in views.items() if str(name) == wanted}
         given = _as_tables(views, fewest_rows=0)
-        fitted = self._anchors.scalings
+        fitted = self._anchors.schemes[0].scalings
         if len(given.tables) != len(fitted):
             raise ValueError(f"got {len(given.tables)} view(s), the model was fitted on {len(fitted)}")
         for v, (table, scaling) in enumerate(zip(given.tables, fitted)):
@@ -1520,15 +1563,18 @@ class Result:
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"history {name}": values for name, values in self.history.items()}
         arrays |= {"graph index": self._index, "graph weight": self._weight}
-        for v, (scaling, rows) in enumerate(zip(self._anchors.scalings, self._anchors.rows)):
-            arrays |= {f"{name} {v}": getattr(scaling, name) for name in ("factor", "shift", "centre")}
-            parts = _CSR if sparse.issparse(rows) else ("",)
-            arrays |= {f"anchors {v} {part}": getattr(rows, part) if part else rows for part in parts}
+        arrays["anchors usable"] = self._anchors.usable
+        for i, scheme in enumerate(self._anchors.schemes):
+            for v, (scaling, rows) in enumerate(zip(scheme.scalings, scheme.rows)):
+                arrays |= {f"{name} {i} {v}": getattr(scaling, name) for name in ("factor", "shift", "centre")}
+                parts = _CSR if sparse.issparse(rows) else ("",)
+                arrays |= {f"anchors {i} {v} {part}": getattr(rows, part) if part else rows for part in parts}
         arrays = {name: array for name, array in arrays.items() if array is not None}
         facts = {name: getattr(self, name) for name in _FACTS}
         facts |= {"format": _FORMAT, "agtf": __version__}
-        facts |= {name: getattr(self._anchors, name) for name in ("draws", "neighbours", "joint")}
-        facts["scalings"] = [[bool(s.unit), float(s.weight)] for s in self._anchors.scalings]
+        facts |= {name: getattr(self._anchors, name) for name in ("neighbours", "joint")}
+        schemes = self._anchors.schemes
+        facts["schemes"] = [[x.draws, [[s.name, float(s.weight)] for s in x.scalings]] for x in schemes]
         # Options that JSON does not know: arrays and NumPy numbers as lists and numbers, anything else by its name.
         text = json.dumps(facts, default=lambda x: x.tolist() if isinstance(x, (np.ndarray, np.generic)) else repr(x))
         with open(path, "wb") as file:
@@ -1559,16 +1605,19 @@ def load(path):
         if facts["format"] != _FORMAT:
             raise ValueError(f"{path} was written by agtf {facts['agtf']}, this is {__version__}: it cannot be read")
         arrays = {name: file[name] for name in file.files}
-    scalings, anchor_rows = [], []
-    for v, (unit, weight) in enumerate(facts["scalings"]):
-        shift, centre = arrays.get(f"shift {v}"), arrays.get(f"centre {v}")
-        scalings.append(_Scaling(arrays[f"factor {v}"], shift, unit, centre, weight))
-        rows = arrays.get(f"anchors {v} ")
-        if rows is None:
-            parts = [arrays[f"anchors {v} {part}"] for part in _CSR]
-            rows = sparse.csr_array(tuple(parts), (len(parts[2]) - 1, len(scalings[v].factor)))
-        anchor_rows.append(rows)
-    anchors = _Anchors(anchor_rows, scalings, facts["draws"], facts["neighbours"], facts["joint"])
+    schemes = []
+    for i, (draws, scalings) in enumerate(facts["schemes"]):
+        scheme = _Scheme([], draws)
+        for v, (name, weight) in enumerate(scalings):
+            parts = [arrays.get(f"{part} {i} {v}") for part in ("factor", "shift", "centre")]
+            scheme.scalings.append(_Scaling(name, *parts, weight))
+            rows = arrays.get(f"anchors {i} {v} ")
+            if rows is None:
+                rows = tuple(arrays[f"anchors {i} {v} {part}"] for part in _CSR)
+                rows = sparse.csr_array(rows, (len(rows[2]) - 1, len(parts[0])))
+            scheme.rows.append(rows)
+        schemes.append(scheme)
+    anchors = _Anchors(schemes, arrays["anchors usable"], facts["neighbours"], facts["joint"])
     fields = {name: arrays.get(name) for name in _ARRAYS} | {name: facts[name] for name in _FACTS}
     history = {name: arrays[f"history {name}"] for name in HISTORY}
     graph = {"_index": arrays["graph index"], "_weight": arrays["graph weight"]}
@@ -1671,8 +1720,8 @@ _OPTIONS = {
 }
 _NEIGHBOURS = 8  # 5 to 12 measure alike
 _DRAWS = 3
+_UNIT_DRAWS = 3  # with scale="auto" one draw in three sees unit rows
 _ANCHORS_PER_ROOT, _MOST_ANCHORS = 12, 1000  # 12 sqrt(n) anchors, at most 1000
-_DRAW_ROWS = 20_000  # up to here anchors are drawn three times by default; beyond, time matters more
 
 
 @dataclass(frozen=True)
@@ -1680,7 +1729,7 @@ class _Settings:
     """The options as resolved for n samples in V views: nothing in here is "auto" but what depends on the start."""
 
     k: int
-    scales: tuple  # a word per view
+    schemes: list  # pairs of words, one per view, and of draws of anchors that see the views scaled so
     anchors: object  # a word, or (m,) sample numbers
     m: int  # anchors in a draw
     draws: int
@@ -1709,7 +1758,11 @@ def _resolve(given, k, n, V, fewest=2):
     for scale in scales:
         _check_choice("scale", scale, SCALES)
     anchors, m = _resolve_anchors(given["anchors"], given["n_anchors"], k, n)
-    draws = _resolve_draws(given["n_draws"], anchors, given["n_anchors"], n)
+    draws = _resolve_draws(given["n_draws"], anchors)
+    schemes = [(scales, draws)]
+    if isinstance(given["scale"], str) and given["scale"] == "auto" and draws >= _UNIT_DRAWS:
+        unit = draws // _UNIT_DRAWS
+        schemes = [(scales, draws - unit), (["unit"] * V, unit)]
     limits = f"be at least 1 and below the number of anchors, {m} (give more anchors or fewer neighbours)"
     neighbours = min(_NEIGHBOURS, m - 1) if given["n_neighbors"] == "auto" else given["n_neighbors"]
     neighbours = _whole("n_neighbors", neighbours, 1, m - 1, limits)
@@ -1718,7 +1771,7 @@ def _resolve(given, k, n, V, fewest=2):
     lambda1, lambda2 = (x if x == "auto" else float(x) for x in (given["lambda1"], given["lambda2"]))
     penalty = m * draws / k if given["penalty"] == "auto" else float(given["penalty"])
     return _Settings(
-        k, tuple(scales), anchors, m, draws, neighbours, joint, bool(given["normalize"]), _resolve_init(given, k, n),
+        k, schemes, anchors, m, draws, neighbours, joint, bool(given["normalize"]), _resolve_init(given, k, n),
         norm, lambda1, lambda2, penalty, float(given["growth"]), float(given["tol"]), int(given["max_iter"]),
     )  # fmt: skip
 
@@ -1734,7 +1787,7 @@ def _resolve_anchors(anchors, n_anchors, k, n):
         return given, len(given)
     if n_anchors == "auto":
         # Eight anchors a cluster, so that a sample's eight neighbours may all lie in its cluster.
-        m = min(int(_ANCHORS_PER_ROOT * np.sqrt(n)), _MOST_ANCHORS) if n <= _DRAW_ROWS else 400
+        m = min(int(_ANCHORS_PER_ROOT * np.sqrt(n)), _MOST_ANCHORS)
         return anchors, max(min(5 * n // 6, max(_NEIGHBOURS * k, m)), min(2 * k, n))
     if isinstance(n_anchors, (float, np.floating)):
         if not 0 < n_anchors <= 1:
@@ -1744,10 +1797,10 @@ def _resolve_anchors(anchors, n_anchors, k, n):
     return anchors, _whole("n_anchors", n_anchors, 2, n, limits, "an int, a float rate or 'auto'")
 
 
-def _resolve_draws(n_draws, anchors, n_anchors, n):
+def _resolve_draws(n_draws, anchors):
     may_differ = isinstance(anchors, str) and anchors != "vda"
     if n_draws == "auto":
-        return _DRAWS if may_differ and n_anchors == "auto" and n <= _DRAW_ROWS else 1
+        return _DRAWS if may_differ else 1
     if n_draws > 1 and not may_differ:
         raise ValueError("n_draws above 1 needs anchors that are drawn, 'medoid' or 'random'")
     return int(n_draws)
@@ -1909,12 +1962,11 @@ def _prepare(tables, mask, s, rng, progress):
     """From views to anchor graphs: the rows in blocks, the anchors' positions, and the anchors."""
     progress("reading views")
     order_matters = s.norm.axis == "sample" or (isinstance(s.init, str) and s.init == "identity")
-    data = _arrange(tables, mask, not order_matters, s.scales)
+    data = _arrange(tables, mask, not order_matters, s.schemes)
     progress("choosing anchors")
     at = _choose_anchors(data, s, rng)
     progress("building graphs")
-    rows = [data.scaled(v, at) for v in range(len(data.tables))]
-    anchors = _Anchors(rows, data.scalings, s.draws, min(s.neighbours, len(at) // s.draws - 1), s.joint)
+    anchors = _collect_anchors(data, at, s)
     blocks = _Rows(data)
     blocks.map(_join, anchors)
     return blocks, at, anchors
@@ -1968,8 +2020,15 @@ def _read_off(rows, at, anchors, G, s):
     G = G.reshape(-1, V, k)
     memberships = np.stack([sum(mass[s] * G[:, (s - v) % V] for s in range(V)) for v in range(V)])
 
+    def load(block):
+        return np.maximum(block.z, 0.0).reshape(-1, V, k).mean(axis=1)
+
+    # A column of Q has length 1 whatever the size of its cluster, so an entry of a small cluster is large. Times the
+    # column's sum, which grows with the root of the size, entries of a clear partition are 1.
+    size = rows.sum(lambda block: load(block).sum(axis=0))
+
     def read(block):
-        consensus = np.maximum(block.z, 0.0).reshape(-1, V, k).mean(axis=1)
+        consensus = load(block) * size
         silent = np.flatnonzero(consensus.max(axis=1) <= 0.0)  # no load on any cluster: ask the anchors
         votes = _votes(block.index, block.weight, memberships)
         consensus[silent] = votes[silent].mean(axis=1)
@@ -1980,7 +2039,8 @@ def _read_off(rows, at, anchors, G, s):
     inverse, views = np.argsort(data.rows), np.argsort(data.slots)
     slices = np.append(views, V - 1) if s.joint else views
     memberships, consensus = memberships[slices], np.concatenate(consensus)[inverse]
-    anchors = replace(anchors, **{name: [getattr(anchors, name)[v] for v in views] for name in ("rows", "scalings")})
+    schemes = [_Scheme([x.scalings[v] for v in views], x.draws, [x.rows[v] for v in views]) for x in anchors.schemes]
+    anchors = replace(anchors, schemes=schemes, usable=anchors.usable[views])
     return dict(
         labels=consensus.argmax(axis=1),
         memberships=consensus,
@@ -2169,14 +2229,15 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
     if not isinstance(k_max, (int, np.integer)) or not 2 <= k_max < n:
         raise ValueError(f"k_max must be an int between 2 and the number of samples less one, {n - 1}, got {k_max!r}")
     s = _resolve({**AGTF(scale=scale).get_params(), "random_state": random_state}, k_max, n, V)
+    rng = _random_state(random_state)
     with _one_thread():
-        rows, _, anchors = _prepare(tables, mask, s, _random_state(random_state), _Progress(0))
+        rows, _, anchors = _prepare(tables, mask, s, rng, _Progress(0))
         sample = rows.head(_SAMPLE)
-        parts = [p.square for p in _projections(sample, anchors, k_max + 1)]
+        parts = [p.spectrum for p in _projections(sample, anchors, k_max, k_max + 1, rng)]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
     parts = [np.pad(part[:length], (0, max(3 - length, 0)), mode="edge") for part in parts]
-    parts = [np.maximum(part / part[0], 1e-12) for part in parts]
+    parts = [np.maximum(part, 1e-12) for part in parts]
     scores = np.mean([np.log(part[1:-1] / part[2:]) for part in parts], axis=0)
     order = np.argsort(-scores, kind="stable")
     return Suggestion(order + 2, scores[order], np.mean(parts, axis=0))
@@ -2555,7 +2616,7 @@ def plot_k(suggestion, ax=None):
 def _kmeans_baseline(views, k, random_state=0):
     """Labels of k-means on all scaled features together, the comparison of the digits demo."""
     with _one_thread():
-        data = _arrange(_as_tables(views), None, True, ["auto"] * len(views))
+        data = _arrange(_as_tables(views), None, True, [(["auto"] * len(views), 1)])
         found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_
     return found[np.argsort(data.rows)]
 
