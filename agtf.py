@@ -32,6 +32,7 @@ from functools import cache, partial
 import numba
 import numpy as np
 import scipy.sparse as sparse
+from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -747,8 +748,18 @@ class _Rows:
         self.data, size = data, min(max(data.n // 16, 512), 8192)
         self.blocks = [_Block(data, lo, min(lo + size, data.n)) for lo in range(0, data.n, size)]
 
-    def map(self, step, *small):
-        return _map_rows(lambda b, _: step(self.blocks[b], *small), len(self.blocks), rows=1)
+    def map(self, step, *small, show=None):
+        """[step(block, *small), ...]; show(share of the blocks done) is called on the way."""
+        done = []
+
+        def one(b, _):
+            result = step(self.blocks[b], *small)
+            done.append(b)
+            if show is not None:
+                show(len(done) / len(self.blocks))
+            return result
+
+        return _map_rows(one, len(self.blocks), rows=1)
 
     def sum(self, step, *small):
         return sum(self.map(step, *small))
@@ -941,7 +952,9 @@ def _simplex_scale(mass, k):
 _SAMPLE = 20_000  # rows from which the start is learnt; the others follow its rules
 _EXTRA_VECTORS = 10  # singular vectors of a graph: twice as many as clusters, at most so many more
 _LAST_WEIGHT = 0.5  # of the k-th of them
-_POWER_ITERATIONS = 6  # of the randomised decomposition; 3 measure a little worse
+_CLARITY = 0
+_DENSE = 500  # a matrix of this size is decomposed at once
+_FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 8, 40, 1e-3  # of the Krylov space, and when the k leading vectors are found
 _RESTARTS = 10  # of k-means on the embedding
 _ROUNDS = 5  # of linear discriminants; later ones change a few labels in a thousand
 _SHRINKAGE = 0.1  # of their covariances towards a multiple of the identity
@@ -965,7 +978,7 @@ def _spectral_rule(sample, anchors, k, rng):
     projections = _projections(sample, anchors, k, min(2 * k, k + _EXTRA_VECTORS), rng)
 
     def embedding(block):
-        return np.hstack([projection(block) for projection in projections])
+        return np.hstack([projection(block)*projection.clarity**_CLARITY for projection in projections])
 
     labels, rule = _kmeans_rule(embedding(sample), k, rng)
     return labels, lambda block: rule.predict(embedding(block))
@@ -998,13 +1011,14 @@ class _Projection:
         self.scale = np.ones(self.m * len(slices))
         mass = np.asarray(self.matrix(sample).sum(axis=0)).ravel()
         self.scale = 1.0 / np.sqrt(np.where(mass > 0, mass, 1.0))
-        A = self.matrix(sample)
-        r = min(r, *A.shape)
-        _, s, right = randomized_svd(A, r, n_iter=_POWER_ITERATIONS, random_state=seed)
-        self.spectrum = (s / max(s[0], 1e-300)) ** 2
-        share = np.sqrt(np.maximum(self.spectrum, 1e-12))
-        steps = np.log(_LAST_WEIGHT) / np.log(min(share[min(k, r) - 1], 1.0 - 1e-12))
-        self.directions = right.T * (share ** (steps - 1) / max(s[0], 1e-300))
+        square, right = _spectrum(self.matrix(sample), k, r, seed)
+        top = max(np.sqrt(square[0]), 1e-300)
+        share = np.maximum(np.sqrt(square) / top, 1e-6)
+        self.spectrum = share**2
+        steps = np.log(_LAST_WEIGHT) / np.log(min(share[min(k, len(share)) - 1], 1.0 - 1e-12))
+        weight = share**steps
+        self.directions = right * (weight / (share * top))
+        self.clarity = (weight[:k]**2).sum()/(weight**2).sum()
 
     def matrix(self, block):
         """The chosen slices of the draw's graph side by side, columns scaled, as a sparse (n, m * slices) matrix."""
@@ -1018,6 +1032,35 @@ class _Projection:
         U = self.matrix(block) @ self.directions
         length = np.linalg.norm(U, axis=1, keepdims=True)
         return U / np.where(length > 0, length, 1.0)
+
+
+def _spectrum(A, k, r, seed):
+    """The r largest squared singular values of A (n, size), descending, and the right singular vectors (size, r).
+
+    Rayleigh-Ritz in a block Krylov space of A^T A. Blocks of a little more than k vectors, because k clear clusters make
+    k equal singular values, of which a single vector (Lanczos) sees one; all powers, because a spectrum that falls as
+    slowly as that of a ring is not found by the last one alone (randomised SVD).
+    """
+    size, width, r = A.shape[1], k + 2, min(r, *A.shape)
+    if size <= max(_DENSE, _FEWEST_BLOCKS * width):
+        square, right = eigh((A.T @ A).toarray(), subset_by_index=[size - r, size - 1])
+        return np.maximum(square[::-1], 0.0), right[:, ::-1]
+    basis = block = np.linalg.qr(np.random.RandomState(seed).normal(size=(size, width)))[0]
+    image = np.empty((size, 0))
+    for blocks in range(1, min(_MOST_BLOCKS, size // (2 * width)) + 1):
+        image = np.hstack([image, A.T @ (A @ block)])
+        if blocks % _FEWEST_BLOCKS == 0:
+            square, turn = np.linalg.eigh(basis.T @ image)
+            best = turn[:, : -k - 1 : -1]
+            if np.linalg.norm(image @ best - basis @ best * square[: -k - 1 : -1], axis=0).max() < _RESIDUAL * square[-1]:
+                break
+        block = image[:, -width:]
+        for _ in range(2):  # twice, for orthogonality to working precision
+            block = np.linalg.qr(block - basis @ (basis.T @ block))[0]
+        basis = np.hstack([basis, block])
+    basis = basis[:, : image.shape[1]]
+    square, turn = np.linalg.eigh(basis.T @ image)
+    return np.maximum(square[: -r - 1 : -1], 0.0), basis @ turn[:, : -r - 1 : -1]
 
 
 def _kmeans_rule(X, k, rng):
@@ -1358,7 +1401,7 @@ class _Run:
     growth: float
     tol: float
     max_iter: int
-    watch: object  # watch(iteration, W, G, F, history), after each iteration; a true answer stops the run
+    watch: object  # watch(iteration, gap, W, G, F, history), after each iteration; a true answer stops the run
 
 
 def _algorithm1(rows, F, W, run):
@@ -1391,9 +1434,10 @@ def _algorithm1(rows, F, W, run):
         objective = fit + run.lambda1 * H_norm + run.lambda2 * G_norm
         for name, value in zip(HISTORY, (QH, QJ, GF, objective, fit, H_norm, G_norm, mu, rho, sigma)):
             history[name].append(float(value))
-        if max(max(QH, QJ) / typical, GF) <= run.tol:
+        gap = max(max(QH, QJ) / typical, GF)
+        if gap <= run.tol:
             stopped_by = "tol"
-        if run.watch(iteration, W, G, F, history):
+        if run.watch(iteration, gap, W, G, F, history):
             stopped_by = "callback"
         if stopped_by != "max_iter":
             break
@@ -1923,8 +1967,12 @@ def _cluster(tables, k, mask, given, fewest):
         lambda1 = _automatic_lambda(H_leading, s.penalty, _SHARE_H, s.norm.p) if s.lambda1 == "auto" else s.lambda1
         lambda2 = _automatic_lambda(F_leading, s.penalty, _SHARE_G, s.norm.p) if s.lambda2 == "auto" else s.lambda2
 
-        def watch(iteration, W, G, F, history):
-            progress("iterating", f"{iteration}, residual {max(history[r][-1] for r in HISTORY[:3]):.1e}")
+        def watch(iteration, gap, W, G, F, history):
+            # Gaps shrink like powers of the penalties, so their logarithm tells how far the way is.
+            gaps.append(gap)
+            way = np.log(max(gaps[0], 1e-300) / max(s.tol, 1e-300))
+            share = np.log(max(gaps[0], 1e-300) / max(min(gaps), 1e-300)) / way if way > 0 else 1.0
+            progress.show(min(max(share, 0.0), 1.0), f"iteration {iteration}, gap {gap:.1e}")
             if given["callback"] is None:
                 return False
             H, w = rows.gather("H"), rows.gather("w")
@@ -1932,6 +1980,8 @@ def _cluster(tables, k, mask, given, fewest):
             tensors = (X.reshape(-1, *s.norm.shape) for X in (H, np.maximum(rows.gather("z"), 0.0), J, G, F))
             return given["callback"](State(iteration, *tensors, history, data.rows))
 
+        progress("iterating")
+        gaps = []
         iterations = s.max_iter if data.different >= s.k else 0  # H^T*H = I needs a sample for every cluster
         run = _Run(s.norm, lambda1, lambda2, s.penalty, s.growth, s.tol, iterations, watch)
         G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
@@ -1968,7 +2018,7 @@ def _prepare(tables, mask, s, rng, progress):
     progress("building graphs")
     anchors = _collect_anchors(data, at, s)
     blocks = _Rows(data)
-    blocks.map(_join, anchors)
+    blocks.map(_join, anchors, show=progress.show)
     return blocks, at, anchors
 
 
@@ -2088,30 +2138,39 @@ def _check_memory(n, s):
 
 
 class _Progress:
-    """One line on standard error that tells the stage, the iteration and the time; and how long each stage took."""
+    """How long each stage took; and a line on standard error that shows the stage, its share done and its time left.
+
+    The line appears when the work has taken two seconds. It is drawn over in a terminal and in a notebook; elsewhere,
+    where it could not be, every stage that takes long gets one line.
+    """
 
     def __init__(self, verbose):
-        self.verbose, self.started, self.shown = verbose, time.perf_counter(), 0.0
-        self.stage, self.since, self.seconds = None, self.started, {}
+        self.verbose, self.started = verbose, time.perf_counter()
+        self.stage, self.since, self.shown, self.seconds = None, self.started, 0.0, {}
+        self.redraws = sys.stderr.isatty() or "ipykernel" in sys.modules
 
-    def __call__(self, stage, detail=""):
+    def __call__(self, stage):
         now = time.perf_counter()
-        if stage != self.stage:
-            if self.stage is not None:
-                self.seconds[self.stage] = now - self.since
-            self.stage, self.since = stage, now
-        now -= self.started
-        if not self.verbose or (detail and now - self.shown < 0.1):
+        if self.stage is not None:
+            self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self.since
+        self.stage, self.since = stage, now
+        self.show(0.0)
+
+    def show(self, share, detail=""):
+        """Tell how much of the stage is done, from 0 to 1; the time left is the time taken by what is left."""
+        now = time.perf_counter()
+        if not self.verbose or now - self.started < 2.0 or now - self.shown < (0.1 if self.redraws else 2.0):
             return
-        self.shown = now if detail else -1.0  # the first detail of a stage is always shown
-        line = f"agtf {now:6.1f} s  {stage} {detail}"
-        if sys.stderr.isatty():
-            print(f"\r{line:<70}", end="\n" if stage == "done" else "", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr)
+        self.shown = now
+        left = f"{(now - self.since) * (1 - share) / share:5.0f} s left" if share > 0 else ""
+        line = f"agtf {self.stage:16} [{'#' * round(20 * share):20}] {share:4.0%} {left} {detail}"
+        print(f"\r{line:<78}" if self.redraws else line, end="" if self.redraws else "\n", file=sys.stderr, flush=True)
 
     def done(self):
         self("done")
+        if self.shown:
+            line = f"agtf done in {time.perf_counter() - self.started:.1f} s"
+            print(f"\r{line:<78}" if self.redraws else line, file=sys.stderr, flush=True)
         return self.seconds
 
 
