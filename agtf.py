@@ -30,6 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import chain, islice
 from types import SimpleNamespace
 
 import numba
@@ -1692,7 +1693,7 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
 
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
 _VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
-_OTHER_NAMES = r"missingstatus|index|indices|.*folds?_?\d*"  # tables about samples that are no features
+_OTHER_NAMES = r"missingstatus|index|indices|(.*_)?folds?_?\d*"  # tables about samples that are no features
 _KERNEL_NAMES = r"(kh?|kernels?|gram)_?\d*"  # if they are square
 _DIGIT_VIEWS = ("pixels", "Fourier", "gradients", "profiles")
 
@@ -1806,6 +1807,8 @@ def _listing(contents):
 
 def _read_files(paths, label=None):
     """What the files hold, by name; and for files of one view each, by name, what their rows and columns are called."""
+    from scipy.io import loadmat
+
     kinds = {os.path.splitext(p)[1].lower() for p in paths}
     if kinds and kinds <= {".csv", ".parquet", ".feather"}:
         return _read_tables(paths, label)
@@ -1813,25 +1816,18 @@ def _read_files(paths, label=None):
         wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
         raise ValueError(f"give {wanted}; got {', '.join(paths)}")
     try:
-        return _read_variables(paths[0]), {}
+        if kinds == {".npz"}:
+            with open(paths[0], "rb") as file, np.load(file, allow_pickle=False) as contents:
+                return dict(contents), {}
+        try:
+            contents = loadmat(paths[0])
+        except NotImplementedError:
+            contents = _read_hdf5(paths[0])
+        return {name: value for name, value in contents.items() if not name.startswith("__")}, {}
     except OSError:
         raise
     except Exception as error:  # a damaged file can make the readers raise anything
         raise ValueError(f"{paths[0]} cannot be read: {error}") from error
-
-
-def _read_variables(path):
-    """The arrays in a .mat or .npz file, by name."""
-    from scipy.io import loadmat
-
-    if path.lower().endswith(".npz"):
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as contents:
-            return dict(contents)
-    try:
-        contents = loadmat(path)
-    except NotImplementedError:
-        contents = _read_hdf5(path)
-    return {name: value for name, value in contents.items() if not name.startswith("__")}
 
 
 def _read_hdf5(path):
@@ -1842,11 +1838,11 @@ def _read_hdf5(path):
         raise ValueError("it is a MATLAB v7.3 file: install h5py, or save it again with -v7") from None
 
     def value(node):
-        if "MATLAB_sparse" in node.attrs:
+        if "MATLAB_sparse" in node.attrs and "data" in node:
             parts = (node["data"][()], node["ir"][()], node["jc"][()])
             return sparse.csc_array(parts, (int(node.attrs["MATLAB_sparse"]), len(parts[2]) - 1))
         if isinstance(node, h5py.Group):
-            return np.zeros((1, 1), [("struct", object)])  # nobody looks inside
+            return np.zeros((1, 1), [("struct", object)])  # a struct, into which nobody looks
         array = np.asarray(node[()]).T
         if node.attrs.get("MATLAB_class") == b"char":
             return np.array(["".join(map(chr, line)) for line in np.atleast_2d(array)])
@@ -1860,7 +1856,7 @@ def _read_hdf5(path):
 
 def _read_tables(paths, label):
     """See _read_files. Samples come in the order of the first file that names them; labels have their column's name."""
-    views, order, labels = [], None, {}
+    stems, views, columns, labels, order = [], [], [], {}, None
     for path in paths:
         try:
             names, first_is_text, column, numbers = (_read_csv if path.lower().endswith(".csv") else _read_frame)(path)
@@ -1881,13 +1877,12 @@ def _read_tables(paths, label):
         if at is not None and not labels:
             labels = {names[at]: column(at)[rows]}
         if features:  # a file may hold nothing but labels
-            stem = os.path.splitext(os.path.basename(path))[0]
-            views.append((stem, values[rows], [names[c] for c in features] if any(names) else None))
-    stems = [stem for stem, _, _ in views]
+            stems.append(os.path.splitext(os.path.basename(path))[0])
+            views.append(values[rows])
+            columns.append([names[c] for c in features] if any(names) else None)
     if len({*stems, *labels}) < len(stems) + len(labels):
         stems = [f"{stem} {v}" for v, stem in enumerate(stems)]
-    contents = {stem: values for stem, (_, values, _) in zip(stems, views)} | labels
-    return contents, {stem: (order, columns) for stem, (_, _, columns) in zip(stems, views)}
+    return dict(zip(stems, views)) | labels, {stem: (order, called) for stem, called in zip(stems, columns)}
 
 
 def _read_frame(path):
@@ -1905,7 +1900,7 @@ def _read_frame(path):
     def numbers(columns):
         return frame.iloc[:, columns].to_numpy(float, na_value=np.nan)
 
-    return [str(name) for name in frame.columns], is_text[0], column, numbers
+    return [str(name) for name in frame.columns], is_text[:1] == [True], column, numbers
 
 
 def _read_csv(path):
@@ -1914,10 +1909,15 @@ def _read_csv(path):
     def is_text(cell):  # neither a number nor a hole
         return re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf|", cell.strip().lower()) is None
 
-    with open(path, encoding="utf-8-sig") as file:
-        first, second = file.readline(), file.readline()
+    def lines():  # without comments, which are not everything that starts with "#": a label may
+        with open(path, encoding="utf-8-sig") as file:
+            for at, line in enumerate(file):
+                if at == 0 or line.strip() and not line.startswith("# "):
+                    yield line
+
+    first, second = islice(chain(lines(), ["", ""]), 2)
     separator = next((s for s in (",", ";", "\t") if s in re.sub('"[^"]*"', "", first)), ",")
-    read = partial(np.loadtxt, delimiter=separator, comments=None, quotechar='"', encoding="utf-8-sig")
+    read = partial(np.loadtxt, delimiter=separator, comments=None, quotechar='"', encoding=None)
     names, row = (list(read([line], str, ndmin=1)) if line.strip() else [] for line in (first.lstrip("# "), second))
     has_names = any(map(is_text, names)) or first.startswith("#")
     if not names or has_names and not row:
@@ -1927,18 +1927,21 @@ def _read_csv(path):
     if not has_names:
         names, row = [], names
     names = ([""] * (len(row) - len(names)) + names)[: len(row)]  # R leaves out the name of the first column
-    read = partial(read, path, skiprows=int(has_names))
+    start = int(has_names)
 
     def numbers(columns):
         others = {c: lambda cell: 0.0 for c in range(len(row)) if c not in columns}
         try:
-            table = read(converters=others, ndmin=2)
+            table = read(lines(), converters=others, skiprows=start, ndmin=2)
         except ValueError:  # holes, for which NumPy has a slow way only
             holes = {c: lambda cell: float(cell.strip() or "nan") for c in columns}
-            table = read(converters=holes | others, ndmin=2)
+            table = read(lines(), converters=holes | others, skiprows=start, ndmin=2)
         return table[:, columns] if others else table
 
-    return [name.strip() for name in names], is_text(row[0]), lambda c: read(dtype=str, usecols=c, ndmin=1), numbers
+    def column(c):
+        return read(lines(), str, usecols=c, skiprows=start, ndmin=1)
+
+    return [name.strip() for name in names], is_text(row[0]), column, numbers
 
 
 def _choose(contents, chosen=(), label=None):
@@ -1949,8 +1952,10 @@ def _choose(contents, chosen=(), label=None):
     usual = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
     others = {name: value for name, value in contents.items() if name not in (*usual, label)}
     vectors = [_label_vector(contents[name]) for name in (usual if label is None else [label])]
+    if label is not None and len(vectors[0]) == 0:
+        raise ValueError(f"{label!r} is no vector of labels")
     sizes = {size for value in others.values() for cell in _cells(value) for size in cell.shape}
-    y = next((y for y in vectors if len(y) in sizes), vectors[0] if vectors else None)
+    y = max((v for v in vectors if len(v) in sizes), key=len, default=next(filter(len, vectors), None))
     index = next((_cells(v) for name, v in others.items() if name.lower() == "index" and v.dtype == object), [])
     n = len(y) if y is not None else max((int(np.max(seen)) for seen in index), default=None)
     views = {}
@@ -1975,12 +1980,12 @@ def _is_numeric(value):
 
 
 def _label_vector(value):
-    """Labels as a vector: one text per cell, or what all cells repeat."""
+    """Labels as a vector: one text per cell, or what all cells repeat; an empty one if they are neither."""
     cells = _cells(value)
     if value.dtype == object and all(cell.dtype.kind == "U" for cell in cells):
         return np.array(["".join(cell) for cell in cells])
-    same = all(np.array_equal(cell, cells[0]) for cell in cells)
-    return np.ravel(cells[0]) if same else np.array([])
+    same = all(cell.dtype.kind in "biufU" and np.array_equal(cell, cells[0]) for cell in cells)
+    return cells[0].ravel() if same and max(cells[0].shape, default=0) == cells[0].size else np.array([])
 
 
 def _guess_views(variables, n):
@@ -1990,7 +1995,7 @@ def _guess_views(variables, n):
         cells, word = _cells(value), name.lower()
         is_kernel = re.fullmatch(_KERNEL_NAMES, word) and all(len(set(cell.shape)) == 1 for cell in cells)
         if not is_kernel and not re.fullmatch(_OTHER_NAMES, word):
-            if all(_is_numeric(cell) and cell.ndim == 2 for cell in cells):
+            if cells and all(_is_numeric(cell) and cell.ndim == 2 for cell in cells):
                 tables[name] = cells
     matrices = [name for name, cells in tables.items() if any(min(cell.shape) > 1 for cell in cells)]
     arrays = [name for name in matrices or tables if variables[name].dtype == object]
@@ -2329,8 +2334,6 @@ def _main(arguments=None):
     verbose = int(not given.quiet and sys.stderr.isatty())
     try:
         if given.show:
-            if not given.data:
-                parser.error("--show needs data files")
             print(_show(given.data))
             return 0
         if not given.data:

@@ -206,7 +206,10 @@ WILD = {
     "twice, in cells": {"views": cells(A, B), "again": cells(A.T, B.T), "Y": Y[:, None]},
     "twice, loose": {"X1": A, "X2": B, "first": A.T, "Y": Y[:, None]},
     "labels in cells, and names of classes": {"X": cells(A, B), "classes": cells("p", "q"), "gt": cells(Y, Y, Y)},
+    "an empty cell array": {"X": np.empty((0, 0), object), "Z": cells(A, B), "Y": Y[:, None]},
     "labels are text": {"X": cells(A, B), "label": cells("1", "1", "2", "2").T},
+    "the labels are as many as the samples": {"classes": np.arange(3), "X": cells(A, B), "class": {"a": C}, "Y": Y},
+    "one column per class is no vector": {"Y": np.eye(2)[Y - 1], "X": cells(A, B), "gt": Y},
     "struct, text, kernels, folds": {
         "X1": A, "X2": B, "Y": Y[:, None], "K": A @ A.T, "KH": np.ones((4, 4, 3)), "options": {"X": C, "data": C},
         "note": "made", "folds": LIST, "MissingStatus": LIST % 2,
@@ -286,6 +289,8 @@ def test_in_doubt_the_error_lists_and_the_user_chooses(tmp_path):
     for choice in ({"views": "three"}, {"views": ["one", "three"]}, {"views": "one", "labels": "three"}):
         with pytest.raises(ValueError, match="nothing called 'three'"):
             agtf.load_views(path, **choice)
+    with pytest.raises(ValueError, match="'s' is no vector of labels"):
+        agtf.load_views(path, views="one", labels="s")
     for name in ("note", "s"):
         with pytest.raises(ValueError, match=f"'{name}' is no table of numbers"):
             agtf.load_views(path, views=name)
@@ -294,6 +299,11 @@ def test_in_doubt_the_error_lists_and_the_user_chooses(tmp_path):
         agtf.load_views(path)
     assert "centres: float64 array (3, 2)" in str(caught.value)
     assert len(agtf.load_views(path, views=("X1", "X2"))[0]) == 2
+
+
+def test_nothing_is_left_out_for_half_a_name(tmp_path):
+    np.savez(tmp_path / "data.npz", manifold=A, histogram=A @ A.T, K=B, links=np.eye(4))
+    assert list(agtf.load_views(tmp_path / "data.npz", names=True)[0]) == ["manifold", "histogram", "K", "links"]
 
 
 def test_images_in_npz_files_by_choice(tmp_path):
@@ -370,6 +380,9 @@ def test_labels_in_csv_files(tmp_path):
     np.savetxt(tmp_path / "c.csv", np.c_[A, Y], delimiter=",", header="p,q,r,label")  # behind a "#"
     views, y = agtf.load_views(tmp_path / "c.csv")
     assert same(views[0], A) and same(y.astype(float), Y)
+    (tmp_path / "d.csv").write_text("p,label\n1,C#\n# a comment\n3,#\n   \n")
+    views, y = agtf.load_views(tmp_path / "d.csv")
+    assert same(views[0], [[1], [3]]) and y.tolist() == ["C#", "#"]
     (tmp_path / "r.csv").write_text("p,label\nann,1,2\nbob,3,4\n")  # R: no name for the column of names
     views, y = agtf.load_views(tmp_path / "r.csv")
     assert same(views[0], [[1], [3]]) and y.tolist() == ["2", "4"]
