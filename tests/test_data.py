@@ -117,6 +117,9 @@ def test_files_that_cannot_be_read(tmp_path):
     savemat(tmp_path / "none.mat", {"note": "nothing"})
     with pytest.raises(ValueError, match="holds no views"):
         agtf.load_views(tmp_path / "none.mat")
+    savemat(tmp_path / "none.mat", {"X": np.empty((0, 0), object), "Y": Y})
+    with pytest.raises(ValueError, match="holds no views"):
+        agtf.load_views(tmp_path / "none.mat")
     savemat(tmp_path / "odd.mat", {"X": cells(A, B.T[:3, :2])})
     with pytest.raises(ValueError, match=r"\(4, 3\), \(3, 2\) share no number of samples"):
         agtf.load_views(tmp_path / "odd.mat")
@@ -146,6 +149,8 @@ def test_matlab_files_of_version_7_3(tmp_path, transposed):
         group = file.create_group("#refs#/b")
         group.attrs["MATLAB_sparse"] = tables[1].shape[0]
         group["data"], group["ir"], group["jc"] = tables[1].data, tables[1].indices, tables[1].indptr
+        file.create_group("zeros").attrs["MATLAB_sparse"] = 4  # MATLAB writes nothing but `jc` for these
+        file["zeros/jc"] = np.zeros(3, np.uint64)
         refs = file.create_dataset("X", (2, 1), dtype=h5py.ref_dtype)
         refs[0, 0], refs[1, 0] = file["#refs#/a"].ref, group.ref
         file["gt"] = Y[None].astype(float)
@@ -262,6 +267,13 @@ def test_a_wrong_index_is_refused(tmp_path, index, why):
         agtf.load_views(tmp_path / "wrong.mat")
 
 
+def test_without_labels_the_index_tells_how_many_samples(tmp_path):
+    tables = [np.arange(24.0).reshape(4, 6), np.ones((4, 6))]  # all have as many features, and as many samples
+    savemat(tmp_path / "both.mat", {"data": cells(*(t.T for t in tables)), "index": cells([1, 2, 3], [2, 3, 4])})
+    views, _ = agtf.load_views(tmp_path / "both.mat")
+    assert same(views[0][:3], tables[0][:3]) and np.isnan(views[0][3]).all() and np.isnan(views[1][0]).all()
+
+
 def test_index_of_sparse_views(tmp_path):
     tables = [sparse.csc_matrix(t) for t in (A, B)]
     savemat(tmp_path / "s.mat", {"X": cells(*tables), "index": cells([1, 2, 4], [1, 2, 3, 4]), "Y": Y})
@@ -365,6 +377,13 @@ def test_names_of_features_and_samples(tmp_path, installed, monkeypatch):
     (tmp_path / "b.csv").write_text("p,q\nbob,5\nann,6\n")
     with pytest.raises(ValueError, match="does not name every sample of .*a.csv once"):
         agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"], names=True)
+
+
+def test_tables_with_samples_as_columns_have_no_names(tmp_path):
+    for name, table in (("a", A), ("b", B)):
+        np.savetxt(tmp_path / f"{name}.csv", table.T, delimiter=",", header="s,t,u,v", comments="")
+    views, _ = agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"], names=True)
+    assert same(views["a"], A) and same(views["b"], B) and isinstance(views["a"], np.ndarray)
 
 
 def test_labels_in_csv_files(tmp_path):
