@@ -26,8 +26,10 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import chain, islice
 
 import numba
 import numpy as np
@@ -2306,6 +2308,9 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
 # 9 data and scores
 
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
+_VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
+_OTHER_NAMES = r"missingstatus|index|indices|(.*_)?folds?_?\d*"  # tables about samples that are no features
+_KERNEL_NAMES = r"(kh?|kernels?|gram)_?\d*"  # if they are square
 _DIGIT_VIEWS = ("pixels", "Fourier", "gradients", "profiles")
 
 
@@ -2361,109 +2366,299 @@ def digits_views():
     return [images.reshape(n, -1), fourier, np.hstack(gradients), profiles.astype(float)], digits.target
 
 
-def load_views(path):
-    """Read multi-view data: a .mat file of the field, an .npz file, or a list of .csv files, one per view.
+def load_views(path, views=None, labels=None, names=False):
+    """Read multi-view data: a .mat or .npz file, or a list of .csv, .parquet or .feather files, one per view.
 
-    A .mat file has a cell array of matrices (samples as rows or as columns) or one matrix per view, and labels named
-    Y, y, gt, truth, ...; an .npz file one array per view, and labels under such a name; a vector that is not in a cell
-    array is never a view. In .csv files a first line of names is skipped, and a column with such a name holds the
-    labels. Returns a list of (n, d_v) arrays or CSR matrices, and (n,) labels or None.
+    A .mat file has a cell array of matrices, or else one matrix per view, with samples as rows or as columns; an .npz
+    file one array per view; a vector that is not in a cell array is never a view. Labels are called y, gt, truth, ...
+    Cells called `index` list, from 1, the samples seen in each view: the others become rows of NaN. Where doubt remains
+    an error tells what the file holds; choose by name (`views` may be a list): `load_views(path, views="data",
+    labels="truth")`. In the other files a first line of names is no data, a column of such a name (or called `labels`)
+    holds the labels, and a first column of text the samples' names, which put them in the order of the first file.
+
+    Returns a list of (n, d_v) arrays or CSR matrices, and (n,) labels or None. With `names=True` a dict instead of the
+    list: arrays by name, cells as "view 0", ..., files by name without folder and ending, and these as DataFrames, if
+    pandas is installed, with the features' names as columns and the samples' names, if they have any, as index.
     """
     paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
-    kinds = {os.path.splitext(p)[1].lower() for p in paths}
-    if kinds == {".csv"}:
-        tables = [_read_csv(p) for p in paths]
-        labels = next((labels for _, labels in tables if labels is not None), None)
-        return _oriented([table for table, _ in tables], labels, paths[0])
-    if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
-        raise ValueError(f"give one .mat file, one .npz file, or .csv files, one per view; got {', '.join(paths)}")
+    contents, tables = _read_files(paths, labels)
     try:
-        variables = _read_variables(paths[0])
+        found, y = _choose(contents, [views] if isinstance(views, str) else views or list(tables), labels)
+    except ValueError as error:
+        how = 'Choose by name: load_views(path, views="data", labels="truth")'
+        raise ValueError(f"{', '.join(paths)}: {error}. Contents:\n{_listing(contents)}\n{how}") from None
+    if not names:
+        return list(found.values()), y
+    with suppress(ImportError):
+        import pandas
+
+        as_read = [name for name in tables if found.get(name) is contents[name]]  # neither left out nor transposed
+        found |= {name: pandas.DataFrame(found[name], *tables[name]) for name in as_read}
+    return found, y
+
+
+def _show(paths):
+    """What the files hold, and what load_views reads from them, as text."""
+    contents, tables = _read_files(paths)
+    lines = ["contents:", _listing(contents), "read as:"]
+    try:
+        views, y = _choose(contents, list(tables))
+    except ValueError as error:
+        return "\n".join([*lines, f"  nothing, until load_views is told what: {error}"])
+    for name, view in views.items():
+        missing = ((view != view).sum(axis=1) == view.shape[1]).sum()  # NaN differs from itself
+        lines.append(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
+    lines.append("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
+    return "\n".join(lines)
+
+
+def _listing(contents):
+    lines = []
+    for name, value in contents.items():
+        kind = {"O": "cell array", "U": "text", "V": "struct"}.get(value.dtype.kind, f"{value.dtype} array")
+        cells = ", ".join(str(cell.shape) for cell in _cells(value)[:12]) if value.dtype == object else ""
+        lines.append(f"  {name}: {kind} {value.shape} {cells}".rstrip())
+    return "\n".join(lines)
+
+
+def _read_files(paths, label=None):
+    """What the files hold, by name; and for files of one view each, by name, what their rows and columns are called."""
+    from scipy.io import loadmat
+
+    kinds = {os.path.splitext(p)[1].lower() for p in paths}
+    if kinds and kinds <= {".csv", ".parquet", ".feather"}:
+        return _read_tables(paths, label)
+    if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
+        wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
+        raise ValueError(f"give {wanted}; got {', '.join(paths)}")
+    try:
+        if kinds == {".npz"}:
+            with open(paths[0], "rb") as file, np.load(file, allow_pickle=False) as contents:
+                return dict(contents), {}
+        try:
+            contents = loadmat(paths[0])
+        except NotImplementedError:
+            contents = _read_hdf5(paths[0])
+        return {name: value for name, value in contents.items() if not name.startswith("__")}, {}
     except OSError:
         raise
     except Exception as error:  # a damaged file can make the readers raise anything
         raise ValueError(f"{paths[0]} cannot be read: {error}") from error
-    tables, labels = [], None
-    for name, value in variables.items():
-        members = list(value.ravel()) if isinstance(value, np.ndarray) and value.dtype == object else [value]
-        if name.lower() in _LABEL_NAMES:
-            labels = members[0] if labels is None else labels
-        elif value.dtype == object or value.shape[0] > 1 and value.shape[1] > 1:
-            tables += [t for t in members if t.dtype.kind != "U"]  # text: names of classes
-    return _oriented(tables, labels, paths[0])
-
-
-def _read_variables(path):
-    """The matrices in a .mat or .npz file, by name."""
-    from scipy.io import loadmat
-
-    if path.lower().endswith(".npz"):
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as contents:
-            return {name: np.atleast_2d(value) for name, value in contents.items() if value.ndim in (1, 2)}
-    try:
-        contents = loadmat(path)
-    except NotImplementedError:
-        contents = _read_hdf5(path)
-    return {name: value for name, value in contents.items() if not name.startswith("__") and len(value.shape) == 2}
 
 
 def _read_hdf5(path):
-    """MATLAB v7.3: HDF5 with axes in reverse order, cells as references, sparse matrices as groups."""
+    """MATLAB v7.3: HDF5 with axes in reverse order, cells as references, sparse matrices and structs as groups."""
     try:
         import h5py
     except ImportError:
         raise ValueError("it is a MATLAB v7.3 file: install h5py, or save it again with -v7") from None
 
     def value(node):
-        if isinstance(node, h5py.Group):
+        if "MATLAB_sparse" in node.attrs and "data" in node:
             parts = (node["data"][()], node["ir"][()], node["jc"][()])
             return sparse.csc_array(parts, (int(node.attrs["MATLAB_sparse"]), len(parts[2]) - 1))
-        array = node[()].T
+        if isinstance(node, h5py.Group):
+            return np.zeros((1, 1), [("struct", object)])  # a struct, into which nobody looks
+        array = np.asarray(node[()]).T
+        if node.attrs.get("MATLAB_class") == b"char":
+            return np.array(["".join(map(chr, line)) for line in np.atleast_2d(array)])
         for at, reference in np.ndenumerate(array) if node.dtype == h5py.ref_dtype else ():
             array[at] = value(node.file[reference])  # references come in arrays of objects
         return array
 
     with h5py.File(path, "r") as file:
-        nodes = {name: node for name, node in file.items() if not name.startswith("#")}
-        return {name: value(node) for name, node in nodes.items() if isinstance(node, h5py.Dataset) or "data" in node}
+        return {name: value(node) for name, node in file.items() if not name.startswith("#")}
+
+
+def _read_tables(paths, label):
+    """See _read_files. Samples come in the order of the first file that names them; labels have their column's name."""
+    stems, views, columns, labels, order = [], [], [], {}, None
+    for path in paths:
+        try:
+            names, first_is_text, column, numbers = (_read_csv if path.lower().endswith(".csv") else _read_frame)(path)
+            is_label = [name.lower() in _LABEL_NAMES if label is None else name == label for name in names]
+            at = is_label.index(True) if any(is_label) else None
+            samples = column(0) if first_is_text and at != 0 else None
+            features = [c for c in range(len(names)) if c != at and (c > 0 or samples is None)]
+            values, rows = numbers(features), slice(None)
+        except ImportError as error:
+            raise ValueError(f"{path} cannot be read: install pandas and pyarrow") from error
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{path} is not a table of numbers: {error}") from None
+        if samples is not None:
+            order = samples if order is None else order
+            if len(set(samples)) < len(samples) or set(samples) != set(order):
+                raise ValueError(f"{path}: the first column is text, but does not name every sample of {paths[0]} once")
+            rows = np.argsort(samples)[np.argsort(np.argsort(order))]
+        if at is not None and not labels:
+            labels = {names[at]: column(at)[rows]}
+        if features:  # a file may hold nothing but labels
+            stems.append(os.path.splitext(os.path.basename(path))[0])
+            views.append(values[rows])
+            columns.append([names[c] for c in features] if any(names) else None)
+    if len({*stems, *labels}) < len(stems) + len(labels):
+        stems = [f"{stem} {v}" for v, stem in enumerate(stems)]
+    return dict(zip(stems, views)) | labels, {stem: (order, called) for stem, called in zip(stems, columns)}
+
+
+def _read_frame(path):
+    """What _read_csv returns, for a file that pandas reads."""
+    import pandas
+
+    frame = pandas.read_parquet(path) if path.lower().endswith(".parquet") else pandas.read_feather(path)
+    if not isinstance(frame.index, pandas.RangeIndex):
+        frame = frame.set_index(frame.index.astype(str)).reset_index(names="")
+    is_text = [not pandas.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]
+
+    def column(c):
+        return frame.iloc[:, c].to_numpy(str if is_text[c] else None)
+
+    def numbers(columns):
+        return frame.iloc[:, columns].to_numpy(float, na_value=np.nan)
+
+    return [str(name) for name in frame.columns], is_text[:1] == [True], column, numbers
 
 
 def _read_csv(path):
-    with open(path, encoding="utf-8-sig") as file:
-        first, second = file.readline().strip(), file.readline().strip()
-    if not first:
-        raise ValueError(f"{path} is empty")
-    separator = next((s for s in (",", ";", "\t") if s in first), ",")
-    names = [name.strip().strip('"').lower() for name in first.split(separator)]
-    number = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan|-?inf|"  # or nothing: a hole
-    has_header = any(re.fullmatch(number, name) is None for name in names)
-    if has_header and not second:
-        raise ValueError(f"{path} has a line of names and nothing else")
-    layout = {"delimiter": separator, "skip_header": int(has_header), "encoding": "utf-8-sig"}
-    cells = np.genfromtxt(path, dtype=str, ndmin=2, **layout)
-    at = next((c for c, name in enumerate(names) if has_header and name in _LABEL_NAMES), None)
-    labels = None if at is None else cells[:, at]
-    cells = np.delete(cells, [] if at is None else [at], axis=1)
-    try:
-        return np.where(np.char.strip(cells) == "", "nan", cells).astype(float), labels
-    except ValueError as error:
-        raise ValueError(f"{path} is not a table of numbers: {error}") from None
+    """Names of the columns (or ""), whether the first is text, and readers: of a column's text, of columns' numbers."""
+
+    def is_text(cell):  # neither a number nor a hole
+        return re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf|", cell.strip().lower()) is None
+
+    def lines():  # without comments, which are not everything that starts with "#": a label may
+        with open(path, encoding="utf-8-sig") as file:
+            for at, line in enumerate(file):
+                if at == 0 or line.strip() and not line.startswith("# "):
+                    yield line
+
+    first, second = islice(chain(lines(), ["", ""]), 2)
+    separator = next((s for s in (",", ";", "\t") if s in re.sub('"[^"]*"', "", first)), ",")
+    read = partial(np.loadtxt, delimiter=separator, comments=None, quotechar='"', encoding=None)
+    names, row = (list(read([line], str, ndmin=1)) if line.strip() else [] for line in (first.lstrip("# "), second))
+    has_names = any(map(is_text, names)) or first.startswith("#")
+    if not names or has_names and not row:
+        raise ValueError("it is empty, or has a line of names and nothing else")
+    if has_names and len(names) > 1 and is_text(row[0]) and not any(map(is_text, names[1:])):
+        raise ValueError("the first line may be names or data; put a line above it that names the columns")
+    if not has_names:
+        names, row = [], names
+    names = ([""] * (len(row) - len(names)) + names)[: len(row)]  # R leaves out the name of the first column
+    start = int(has_names)
+
+    def numbers(columns):
+        others = {c: lambda cell: 0.0 for c in range(len(row)) if c not in columns}
+        try:
+            table = read(lines(), converters=others, skiprows=start, ndmin=2)
+        except ValueError:  # holes, for which NumPy has a slow way only
+            holes = {c: lambda cell: float(cell.strip() or "nan") for c in columns}
+            table = read(lines(), converters=holes | others, skiprows=start, ndmin=2)
+        return table[:, columns] if others else table
+
+    def column(c):
+        return read(lines(), str, usecols=c, skiprows=start, ndmin=1)
+
+    return [name.strip() for name in names], is_text(row[0]), column, numbers
 
 
-def _oriented(tables, labels, path):
-    """Tables with samples as rows: as many rows as labels, or as all tables have in common."""
-    tables = [sparse.csr_array(t) if sparse.issparse(t) else t for t in tables]
-    if not tables or any(len(t.shape) != 2 for t in tables):
-        raise ValueError(f"{path} holds no views: expected a cell array of matrices, or one matrix per view")
-    labels = None if labels is None else np.asarray(labels).ravel()
-    heights, widths = map(set, zip(*(t.shape for t in tables)))
-    common = next((sizes.pop() for sizes in (heights, widths) if len(sizes) == 1), 0)
-    n = common if labels is None else len(labels)
-    views = [t if t.shape[0] == n else t.T.tocsr() if sparse.issparse(t) else t.T for t in tables]
-    if any(view.shape[0] != n for view in views):
-        shapes = ", ".join(str(t.shape) for t in tables)
-        raise ValueError(f"{path}: the views' shapes {shapes} share no number of samples" + f" {n}" * bool(n))
-    return views, labels
+def _choose(contents, chosen=(), label=None):
+    """The views by name, samples as rows, and the labels or None."""
+    for name in chosen if label is None else [*chosen, label]:
+        if name not in contents:
+            raise ValueError(f"it holds nothing called {name!r}")
+    usual = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
+    others = {name: value for name, value in contents.items() if name not in (*usual, label)}
+    vectors = [_label_vector(contents[name]) for name in (usual if label is None else [label])]
+    if label is not None and len(vectors[0]) == 0:
+        raise ValueError(f"{label!r} is no vector of labels")
+    sizes = {size for value in others.values() for cell in _cells(value) for size in cell.shape}
+    y = max((v for v in vectors if len(v) in sizes), key=len, default=next(filter(len, vectors), None))
+    index = next((_cells(v) for name, v in others.items() if name.lower() == "index" and v.dtype == object), [])
+    n = len(y) if y is not None else max((int(np.max(seen)) for seen in index), default=None)
+    views = {}
+    for name in chosen or _guess_views(others, n):
+        for cell in _cells(contents[name]):
+            if not _is_numeric(cell):
+                raise ValueError(f"{name!r} is no table of numbers")
+            key = f"view {len(views)}" if contents[name].dtype == object else name
+            views[key] = cell if cell.ndim == 2 else cell.reshape(len(cell), -1)  # images
+    views = _oriented(views, n)
+    if index and len(index) != len(views):
+        raise ValueError(f"there are {len(views)} views, but `index` lists the samples seen in {len(index)}")
+    return views | {name: _only_seen(views[name], seen) for name, seen in zip(views, index)}, y
+
+
+def _cells(value):
+    return list(value.ravel()) if value.dtype == object else [value]
+
+
+def _is_numeric(value):
+    return value.dtype.kind in "biufc" and len(value.shape) > 0 and 0 not in value.shape
+
+
+def _label_vector(value):
+    """Labels as a vector: one text per cell, or what all cells repeat; an empty one if they are neither."""
+    cells = _cells(value)
+    if value.dtype == object and all(cell.dtype.kind == "U" for cell in cells):
+        return np.array(["".join(cell) for cell in cells])
+    same = all(cell.dtype.kind in "biufU" and np.array_equal(cell, cells[0]) for cell in cells)
+    return cells[0].ravel() if same and max(cells[0].shape, default=0) == cells[0].size else np.array([])
+
+
+def _guess_views(variables, n):
+    """The names of the views: of a cell array of matrices, or else of the matrices."""
+    tables = {}
+    for name, value in variables.items():
+        cells, word = _cells(value), name.lower()
+        is_kernel = re.fullmatch(_KERNEL_NAMES, word) and all(len(set(cell.shape)) == 1 for cell in cells)
+        if not is_kernel and not re.fullmatch(_OTHER_NAMES, word):
+            if cells and all(_is_numeric(cell) and cell.ndim == 2 for cell in cells):
+                tables[name] = cells
+    matrices = [name for name, cells in tables.items() if any(min(cell.shape) > 1 for cell in cells)]
+    arrays = [name for name in matrices or tables if variables[name].dtype == object]
+    arrays = [name for name in arrays if all(n in cell.shape for cell in tables[name])] or arrays
+    arrays = next(([name] for word in _VIEW_NAMES for name in arrays if name.lower() == word), arrays)
+    views = []
+    for name in arrays or matrices:
+        same = [len(tables[v]) == len(tables[name]) and all(map(_same, tables[v], tables[name])) for v in views]
+        if not any(same):
+            views.append(name)
+    if not views:
+        raise ValueError("it holds no views: expected a cell array of matrices, or one matrix per view")
+    if arrays and len(views) > 1:
+        raise ValueError(f"it holds several cell arrays that could be the views: {', '.join(views)}")
+    return views
+
+
+def _same(a, b):
+    """Whether two tables are the same, transposed or not."""
+    a = a if a.shape == b.shape else a.T
+    if sparse.issparse(a) and sparse.issparse(b):
+        return a.shape == b.shape and (a != b).nnz == 0
+    return np.array_equal(a, b, equal_nan=True)
+
+
+def _oriented(tables, n):
+    """Tables with samples as rows: n of them, or as many as all tables have in common."""
+    shapes = [table.shape for table in tables.values()]
+    if n is None:
+        n = next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
+    if any(n not in shape for shape in shapes):
+        number = f"number of samples {n}" if n else "number of samples"
+        raise ValueError(f"it holds views whose shapes {', '.join(map(str, shapes))} share no {number}")
+    # A square table lies as the others do.
+    turned = {shape[0] != n for shape in shapes if shape != (n, n)} == {True}
+    tables = {name: table.T if turned or table.shape[0] != n else table for name, table in tables.items()}
+    return {name: sparse.csr_array(table) if sparse.issparse(table) else table for name, table in tables.items()}
+
+
+def _only_seen(view, seen):
+    """The view with rows of NaN for the samples that `seen` does not list, which counts from 1."""
+    samples = np.arange(view.shape[0]) + 1
+    if not np.isin(seen, samples).all():
+        raise ValueError(f"`index` lists other samples than 1 to {len(samples)}")
+    blank = sparse.lil_array(view, dtype=float) if sparse.issparse(view) else view.astype(float)
+    blank[~np.isin(samples, seen)] = np.nan
+    return sparse.csr_array(blank) if sparse.issparse(view) else blank
 
 
 # ======================================================================================================================
@@ -2739,15 +2934,21 @@ def _main(arguments=None):
 
     about = "Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture."
     parser = argparse.ArgumentParser(prog="python -m agtf", description=about)
-    parser.add_argument("data", nargs="*", help="one .mat or .npz file, or one .csv file per view")
+    parser.add_argument(
+        "data", nargs="*", help="a .mat or .npz file, or .csv, .parquet or .feather files, one per view"
+    )
     parser.add_argument("-k", "--clusters", type=int, help="number of clusters (default: that of the file's labels)")
     parser.add_argument("-o", "--output", help="file for the labels, or for the demo's picture")
     parser.add_argument("--seed", type=int, default=0, help="random_state (default: 0)")
+    parser.add_argument("--show", action="store_true", help="print what the files hold and what is read, then stop")
     parser.add_argument("--quiet", action="store_true", help="no progress line")
     parser.add_argument("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
     verbose = int(not given.quiet and sys.stderr.isatty())
     try:
+        if given.show:
+            print(_show(given.data))
+            return 0
         if not given.data:
             if given.clusters is not None:
                 parser.error("-k is for data files; the built-in digits have 10 clusters")

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 from conftest import ROOT, blobs, needs_jit
 from scipy.io import savemat
 
@@ -122,3 +123,35 @@ def test_output_is_whole_or_not_there(data_file, monkeypatch):
     monkeypatch.setattr(agtf.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     assert agtf._main([str(data_file), "-k", "3", "-o", str(labels)]) == 2
     assert labels.read_text() == "old\n"
+
+
+def test_show_prints_contents_and_clusters_nothing(data_file, capsys, monkeypatch):
+    monkeypatch.delattr(agtf, "cluster")
+    X, Z = np.empty((1, 2), object), np.arange(24.0).reshape(6, 4)
+    X[0, :] = [np.where(np.arange(6)[:, None] < 2, np.nan, Z), Z]
+    path = data_file.with_name("wild.mat")
+    savemat(path, {"X": X, "gt": np.array([1, 1, 1, 2, 2, 2]), "note": "hello"})
+    assert agtf._main([str(path), "--show"]) == 0
+    out, err = capsys.readouterr()
+    lines = [line.strip() for line in out.splitlines()]
+    assert "X: cell array (1, 2) (6, 4), (6, 4)" in lines and "note: text (1,)" in lines and err == ""
+    assert "view 0: 6 samples, 4 features, 2 missing rows" in lines
+    assert "view 1: 6 samples, 4 features, 0 missing rows" in lines and "labels: 6, 2 different" in lines
+    savemat(path, {"a": X, "b": X[:, ::-1]})
+    assert agtf._main([str(path), "--show"]) == 0
+    assert "several cell arrays that could be the views: a, b" in capsys.readouterr().out
+    (data_file.parent / "p.csv").write_text("p,q\n1,2\n3,4\n")
+    assert agtf._main([str(data_file.parent / "p.csv"), "--show"]) == 0
+    out = capsys.readouterr().out
+    assert "p: 2 samples, 2 features, 0 missing rows" in out and "no labels" in out
+    assert agtf._main(["--show"]) == 2 and "give one .mat file" in capsys.readouterr().err
+
+
+def test_show_counts_missing_rows_of_sparse_views(tmp_path, capsys):
+    X = np.empty((1, 1), object)
+    X[0, 0] = scipy.sparse.csc_matrix(np.eye(5, 3))
+    index = np.empty((1, 1), object)
+    index[0, 0] = [1, 5]
+    savemat(tmp_path / "s.mat", {"X": X, "index": index, "Y": np.arange(5)})
+    assert agtf._main([str(tmp_path / "s.mat"), "--show"]) == 0
+    assert "view 0: 5 samples, 3 features, 3 missing rows" in capsys.readouterr().out

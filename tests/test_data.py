@@ -117,6 +117,9 @@ def test_files_that_cannot_be_read(tmp_path):
     savemat(tmp_path / "none.mat", {"note": "nothing"})
     with pytest.raises(ValueError, match="holds no views"):
         agtf.load_views(tmp_path / "none.mat")
+    savemat(tmp_path / "none.mat", {"X": np.empty((0, 0), object), "Y": Y})
+    with pytest.raises(ValueError, match="holds no views"):
+        agtf.load_views(tmp_path / "none.mat")
     savemat(tmp_path / "odd.mat", {"X": cells(A, B.T[:3, :2])})
     with pytest.raises(ValueError, match=r"\(4, 3\), \(3, 2\) share no number of samples"):
         agtf.load_views(tmp_path / "odd.mat")
@@ -146,6 +149,8 @@ def test_matlab_files_of_version_7_3(tmp_path, transposed):
         group = file.create_group("#refs#/b")
         group.attrs["MATLAB_sparse"] = tables[1].shape[0]
         group["data"], group["ir"], group["jc"] = tables[1].data, tables[1].indices, tables[1].indptr
+        file.create_group("zeros").attrs["MATLAB_sparse"] = 4  # MATLAB writes nothing but `jc` for these
+        file["zeros/jc"] = np.zeros(3, np.uint64)
         refs = file.create_dataset("X", (2, 1), dtype=h5py.ref_dtype)
         refs[0, 0], refs[1, 0] = file["#refs#/a"].ref, group.ref
         file["gt"] = Y[None].astype(float)
@@ -162,3 +167,293 @@ def test_matlab_files_of_version_7_3_without_h5py(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     with pytest.raises(ValueError, match="install h5py"):
         agtf.load_views(tmp_path / "new.mat")
+
+
+def same(table, expected):
+    table = table.toarray() if sparse.issparse(table) else np.asarray(table)
+    return np.array_equal(table, expected, equal_nan=table.dtype.kind == "f")
+
+
+def save_v73(path, variables):
+    """The file that MATLAB writes with -v7.3."""
+    h5py = pytest.importorskip("h5py")
+
+    def put(file, name, value):
+        if isinstance(value, dict):
+            file.create_group(name).attrs["MATLAB_class"] = np.bytes_("struct")
+            for key, member in value.items():
+                put(file, f"{name}/{key}", member)
+        elif isinstance(value, str):
+            file[name] = np.array([[ord(c)] for c in value], np.uint16)
+            file[name].attrs["MATLAB_class"] = np.bytes_("char")
+        elif value.dtype == object:
+            refs = file.create_dataset(name, value.T.shape, dtype=h5py.ref_dtype)
+            for at, member in np.ndenumerate(value):
+                put(file, f"#refs#/{name}{at}", member)
+                refs[at[::-1]] = file[f"#refs#/{name}{at}"].ref
+        else:
+            file[name] = value.T
+
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, value in variables.items():
+            put(file, name, value)
+    with open(path, "r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM")
+
+
+C = np.sin(np.arange(8.0)).reshape(4, 2)
+LIST = np.array([[1, 2], [3, 4], [2, 1], [4, 3]])
+WILD = {
+    "a cell array wins over matrices": {"X": cells(A, B), "Z": C, "LIST": LIST, "Y": Y[:, None]},
+    "X over data over fea": {"fea": cells(C, C), "data": cells(C, A), "X": cells(A, B), "Y": Y[:, None]},
+    "data over fea": {"fea": cells(C, C), "Data": cells(A, B), "Y": Y[:, None]},
+    "X that has other samples is not the views": {"X": cells(C[:3], C[:3]), "data": cells(A, B), "Y": Y[:, None]},
+    "twice, in cells": {"views": cells(A, B), "again": cells(A.T, B.T), "Y": Y[:, None]},
+    "twice, loose": {"X1": A, "X2": B, "first": A.T, "Y": Y[:, None]},
+    "labels in cells, and names of classes": {"X": cells(A, B), "classes": cells("p", "q"), "gt": cells(Y, Y, Y)},
+    "an empty cell array": {"X": np.empty((0, 0), object), "Z": cells(A, B), "Y": Y[:, None]},
+    "labels are text": {"X": cells(A, B), "label": cells("1", "1", "2", "2").T},
+    "the labels are as many as the samples": {"classes": np.arange(3), "X": cells(A, B), "class": {"a": C}, "Y": Y},
+    "one column per class is no vector": {"Y": np.eye(2)[Y - 1], "X": cells(A, B), "gt": Y},
+    "struct, text, kernels, folds": {
+        "X1": A, "X2": B, "Y": Y[:, None], "K": A @ A.T, "KH": np.ones((4, 4, 3)), "options": {"X": C, "data": C},
+        "note": "made", "folds": LIST, "MissingStatus": LIST % 2,
+    },
+    "cells of all of these": {"X": cells(A, B), "folds": cells(LIST, LIST), "s": cells({"a": C}, {"a": C}), "y": Y},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("save", [savemat, save_v73])
+@pytest.mark.parametrize("variables", WILD.values(), ids=WILD)
+def test_files_as_they_are_found(tmp_path, variables, save):
+    save(tmp_path / "wild.mat", variables)
+    views, y = agtf.load_views(tmp_path / "wild.mat")
+    assert len(views) == 2 and same(views[0], A) and same(views[1], B)
+    np.testing.assert_array_equal(y.astype(int), Y)
+
+
+@pytest.mark.parametrize("save", [savemat, save_v73])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_index_and_columns_of_nan_become_missing_rows(tmp_path, save, labelled):
+    """Samples are columns, even of a square table; the index is right where the data are not NaN."""
+    rng = np.random.default_rng(0)
+    full = [rng.normal(size=(6, 9)), rng.normal(size=(6, 6)), rng.integers(0, 9, size=(6, 9))]
+    seen = [np.array([1, 2, 4]), np.array([6, 3, 1, 2]), np.array([5, 6])]
+    expected = []
+    for table, rows in zip(full, seen):
+        expected.append(np.full(table.shape, np.nan))
+        expected[-1][rows - 1] = table[rows - 1]
+    data = cells(expected[0].T, expected[1].T, full[2].T)
+    variables = {"data": data.T, "index": cells(*(i[:, None] for i in seen)), "MissingStatus": np.ones((6, 3))}
+    variables |= {"truelabel": cells(*[np.array([[1, 1, 1, 2, 2, 2]]).T] * 3)} if labelled else {}
+    save(tmp_path / "missing.mat", variables)
+    views, y = agtf.load_views(tmp_path / "missing.mat", names=True)
+    assert list(views) == ["view 0", "view 1", "view 2"] and all(map(same, views.values(), expected))
+    assert y.tolist() == [1, 1, 1, 2, 2, 2] if labelled else y is None
+
+
+@pytest.mark.parametrize(
+    "index, why",
+    [
+        (cells([1, 2]), "2 views, but `index` lists the samples seen in 1"),
+        (cells([1, 2], [0, 1]), "other samples than 1 to 4"),
+        (cells([1, 5], [1, 2]), "other samples than 1 to 4"),
+        (cells([1.5], [1, 2]), "other samples than 1 to 4"),
+    ],
+)
+def test_a_wrong_index_is_refused(tmp_path, index, why):
+    savemat(tmp_path / "wrong.mat", {"X": cells(A, B), "index": index, "Y": Y})
+    with pytest.raises(ValueError, match=why):
+        agtf.load_views(tmp_path / "wrong.mat")
+
+
+def test_without_labels_the_index_tells_how_many_samples(tmp_path):
+    tables = [np.arange(24.0).reshape(4, 6), np.ones((4, 6))]  # all have as many features, and as many samples
+    savemat(tmp_path / "both.mat", {"data": cells(*(t.T for t in tables)), "index": cells([1, 2, 3], [2, 3, 4])})
+    views, _ = agtf.load_views(tmp_path / "both.mat")
+    assert same(views[0][:3], tables[0][:3]) and np.isnan(views[0][3]).all() and np.isnan(views[1][0]).all()
+
+
+def test_index_of_sparse_views(tmp_path):
+    tables = [sparse.csc_matrix(t) for t in (A, B)]
+    savemat(tmp_path / "s.mat", {"X": cells(*tables), "index": cells([1, 2, 4], [1, 2, 3, 4]), "Y": Y})
+    views, _ = agtf.load_views(tmp_path / "s.mat")
+    assert all(map(sparse.issparse, views))
+    assert same(views[0], np.where(np.arange(4)[:, None] == 2, np.nan, A)) and same(views[1], B)
+    savemat(tmp_path / "s.mat", {"X1": tables[0], "X2": tables[1], "copy": tables[0], "Y": Y})
+    assert [v.shape for v in agtf.load_views(tmp_path / "s.mat")[0]] == [(4, 3), (4, 5)]
+
+
+def test_in_doubt_the_error_lists_and_the_user_chooses(tmp_path):
+    path = tmp_path / "doubt.mat"
+    savemat(
+        path, {"one": cells(A, B), "two": cells(A, C), "gt": Y, "truth": Y[::-1], "Z": C, "note": "x", "s": {"a": 1}}
+    )
+    with pytest.raises(ValueError, match="several cell arrays that could be the views: one, two") as caught:
+        agtf.load_views(path)
+    for line in ("one: cell array (1, 2) (4, 3), (4, 5)", "Z: float64 array (4, 2)", "s: struct (1, 1)", "note: text"):
+        assert line in str(caught.value)
+    assert 'load_views(path, views="data", labels="truth")' in str(caught.value)
+    views, y = agtf.load_views(path, views="two", labels="truth")
+    assert same(views[0], A) and same(views[1], C) and y.tolist() == Y[::-1].tolist()
+    views, y = agtf.load_views(path, views=["Z", "one"], names=True)
+    assert list(views) == ["Z", "view 1", "view 2"] and same(views["view 2"], B) and y.tolist() == Y.tolist()
+    for choice in ({"views": "three"}, {"views": ["one", "three"]}, {"views": "one", "labels": "three"}):
+        with pytest.raises(ValueError, match="nothing called 'three'"):
+            agtf.load_views(path, **choice)
+    with pytest.raises(ValueError, match="'s' is no vector of labels"):
+        agtf.load_views(path, views="one", labels="s")
+    for name in ("note", "s"):
+        with pytest.raises(ValueError, match=f"'{name}' is no table of numbers"):
+            agtf.load_views(path, views=name)
+    savemat(path, {"X1": A, "X2": B, "centres": np.ones((3, 2)), "Y": Y})
+    with pytest.raises(ValueError, match="share no number of samples 4") as caught:
+        agtf.load_views(path)
+    assert "centres: float64 array (3, 2)" in str(caught.value)
+    assert len(agtf.load_views(path, views=("X1", "X2"))[0]) == 2
+
+
+def test_nothing_is_left_out_for_half_a_name(tmp_path):
+    np.savez(tmp_path / "data.npz", manifold=A, histogram=A @ A.T, K=B, links=np.eye(4))
+    assert list(agtf.load_views(tmp_path / "data.npz", names=True)[0]) == ["manifold", "histogram", "K", "links"]
+
+
+def test_images_in_npz_files_by_choice(tmp_path):
+    np.savez(tmp_path / "images.npz", x_train=np.arange(24).reshape(4, 3, 2), y_train=Y, x_test=np.ones((2, 3, 2)))
+    with pytest.raises(ValueError, match="x_test: float64 array \\(2, 3, 2\\)"):
+        agtf.load_views(tmp_path / "images.npz")
+    views, y = agtf.load_views(tmp_path / "images.npz", views="x_train", labels="y_train", names=True)
+    assert same(views["x_train"], np.arange(24).reshape(4, 6)) and same(y, Y)
+
+
+@pytest.mark.parametrize(
+    "name, widths, k, missing",
+    [
+        ("synthetic3d", [3] * 3, 3, [0] * 3),
+        ("incomplete/NGs_Per0.1", [2000] * 3, 5, [235, 216, 221]),
+        ("incomplete/NGs_Per0.5", [2000] * 3, 5, [126, 128, 122]),
+        ("incomplete/BDGP_fea_Per0", [1000, 500, 250], 5, [1284, 1246, 1248]),
+        ("incomplete/bbcsportIncomplete", [3183, 3203], 5, [93, 100]),
+        ("CiteSeer", [3312, 3703], 6, [0, 0]),
+    ],
+)
+def test_wild_benchmark_files(name, widths, k, missing):
+    views, y = data_set(name)
+    assert [v.shape for v in views] == [(len(y), d) for d in widths] and len(np.unique(y)) == k
+    assert [np.isnan(v).all(axis=1).sum() for v in views] == missing == [np.isnan(v).any(axis=1).sum() for v in views]
+
+
+def test_names_of_arrays_files_and_cells(tmp_path):
+    np.savez(tmp_path / "data.npz", text=A, image=B, y=Y)
+    views, y = agtf.load_views(tmp_path / "data.npz", names=True)
+    assert list(views) == ["text", "image"] and same(views["image"], B) and same(y, Y)
+    for folder in ("p", "q"):
+        (tmp_path / folder).mkdir()
+        np.savetxt(tmp_path / folder / "a.csv", A, delimiter=",")
+    views, y = agtf.load_views([tmp_path / "p" / "a.csv", tmp_path / "q" / "a.csv"], names=True)
+    assert list(views) == ["a 0", "a 1"] and same(views["a 1"], A)
+    np.savetxt(tmp_path / "y.csv", np.c_[B, Y], delimiter=",", header="p,q,r,s,t,y", comments="")
+    views, y = agtf.load_views([tmp_path / "p" / "a.csv", tmp_path / "y.csv"], names=True)
+    assert list(views) == ["a 0", "y 1"] and same(views["y 1"], B) and same(y.astype(float), Y)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_names_of_features_and_samples(tmp_path, installed, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    if not installed:
+        monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    (tmp_path / "a.csv").write_text('id,"height, m",weight\nann,1.5,\nbob,2,60\n"c, d",,\n')
+    (tmp_path / "b.csv").write_text("p,q,class\nbob,5,C#\nann,6,#1\n'c d',7,F\n".replace("'c d'", '"c, d"'))
+    views, y = agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"], names=True)
+    expected = [[1.5, np.nan], [2, 60], [np.nan, np.nan]]
+    assert list(views) == ["a", "b"] and same(views["a"], expected) and same(views["b"], [[6], [5], [7]])
+    assert y.tolist() == ["#1", "C#", "F"]
+    for view, columns in zip(views.values(), (["height, m", "weight"], ["q"])):
+        assert isinstance(view, pandas.DataFrame if installed else np.ndarray)
+        if installed:
+            assert list(view.columns) == columns and list(view.index) == ["ann", "bob", "c, d"]
+    views, y = agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert isinstance(views[0], np.ndarray) and same(views[1], [[6], [5], [7]]) and y[1] == "C#"
+    (tmp_path / "b.csv").write_text("p,q\nbob,5\nann,6\n")
+    with pytest.raises(ValueError, match="does not name every sample of .*a.csv once"):
+        agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"], names=True)
+
+
+def test_tables_with_samples_as_columns_have_no_names(tmp_path):
+    for name, table in (("a", A), ("b", B)):
+        np.savetxt(tmp_path / f"{name}.csv", table.T, delimiter=",", header="s,t,u,v", comments="")
+    views, _ = agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"], names=True)
+    assert same(views["a"], A) and same(views["b"], B) and isinstance(views["a"], np.ndarray)
+
+
+def test_labels_in_csv_files(tmp_path):
+    (tmp_path / "a.csv").write_text("language,y,z\nC#,1,2\n#,3,4\nC,5,6\n")
+    (tmp_path / "labels.csv").write_text("label\nu\nv\nu\n")
+    views, y = agtf.load_views(tmp_path / "a.csv", labels="language")
+    assert same(views[0], [[1, 2], [3, 4], [5, 6]]) and y.tolist() == ["C#", "#", "C"]
+    (tmp_path / "b.csv").write_text("1,2\n3,4\n5,6\n")
+    views, y = agtf.load_views([tmp_path / "b.csv", tmp_path / "labels.csv"])
+    assert len(views) == 1 and y.tolist() == ["u", "v", "u"]
+    with pytest.raises(ValueError, match="nothing called 'truth'"):
+        agtf.load_views(tmp_path / "b.csv", labels="truth")
+    np.savetxt(tmp_path / "c.csv", np.c_[A, Y], delimiter=",", header="p,q,r,label")  # behind a "#"
+    views, y = agtf.load_views(tmp_path / "c.csv")
+    assert same(views[0], A) and same(y.astype(float), Y)
+    (tmp_path / "d.csv").write_text("p,label\n1,C#\n# a comment\n3,#\n   \n")
+    views, y = agtf.load_views(tmp_path / "d.csv")
+    assert same(views[0], [[1], [3]]) and y.tolist() == ["C#", "#"]
+    (tmp_path / "r.csv").write_text("p,label\nann,1,2\nbob,3,4\n")  # R: no name for the column of names
+    views, y = agtf.load_views(tmp_path / "r.csv")
+    assert same(views[0], [[1], [3]]) and y.tolist() == ["2", "4"]
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("ann,1,2\nbob,3,4\n", "the first line may be names or data"),
+        ("id,p\nann,1\nann,2\n", "does not name every sample"),
+        ("p,q\n1,2\n3,4,5\n", "number of columns changed"),
+        ("p,label\n1,x\n3,x,5\n", "number of columns changed"),
+        ("p,q\n", "a line of names and nothing else"),
+    ],
+)
+def test_csv_files_that_cannot_be_read(tmp_path, text, why):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=why):
+        agtf.load_views(tmp_path / "a.csv")
+
+
+def test_big_csv_files_are_not_read_as_text(tmp_path):
+    """Peak memory is a small multiple of the numbers; text would take 100 bytes for each."""
+    import tracemalloc
+
+    X = np.random.default_rng(0).normal(size=(20000, 10))
+    np.savetxt(tmp_path / "big.csv", X, delimiter=",", header=",".join(f"f{c}" for c in range(10)), comments="")
+    tracemalloc.start()
+    views, _ = agtf.load_views(tmp_path / "big.csv")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert same(views[0], X) and peak < 4 * X.nbytes
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_parquet_and_feather_files(tmp_path, kind, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    first = pandas.DataFrame(A, columns=list("pqr"))
+    first.loc[1] = np.nan
+    second = pandas.DataFrame({"name": list("dcba"), "p": [1, 2, 3, 4], "label": ["C#", "C", "F", "C"]})
+    paths = [tmp_path / f"{name}.{kind}" for name in "ab"]
+    for frame, path in zip((first, second), paths):
+        getattr(frame, f"to_{kind}")(path)
+    views, y = agtf.load_views(paths, names=True)
+    assert same(views["a"], first) and same(views["b"], [[1], [2], [3], [4]]) and y.tolist() == ["C#", "C", "F", "C"]
+    assert list(views["a"].columns) == list("pqr") and list(views["b"].index) == list("dcba")
+    if kind == "parquet":  # which keeps an index
+        second.set_index("name").to_parquet(paths[1])
+        first.set_axis(list("abcd")).to_parquet(paths[0])
+        views, y = agtf.load_views(paths)
+        assert same(views[0], first) and same(views[1], [[4], [3], [2], [1]]) and y.tolist() == ["C", "F", "C", "C#"]
+    monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+    with pytest.raises(ValueError, match="install pandas and pyarrow"):
+        agtf.load_views(paths)
