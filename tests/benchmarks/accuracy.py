@@ -15,6 +15,7 @@ import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from unittest.mock import patch
 
 import numpy as np
 from datasets import GROUPS, ROOT, agtf, available, draw, our_scaling
@@ -138,9 +139,10 @@ def run_all(tasks, jobs, file):
     """The rows of all (set, method, seed): read from the file, or computed by `jobs` processes of one thread each."""
     rows = {}
     if file and file.exists():
-        rows = {(row["set"], row["method"], row["seed"]): row for row in map(json.loads, file.open())}
-    os.environ.update(ONE_THREAD)  # for the processes below: they start anew
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        known = map(json.loads, file.read_text().splitlines())
+        rows = {(row["set"], row["method"], row["seed"]): row for row in known}
+    # The number of threads must be known before a process imports anything.
+    with patch.dict(os.environ, ONE_THREAD), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         try:
             for done in as_completed([pool.submit(run, *task) for task in tasks if task not in rows]):
                 row = done.result()
