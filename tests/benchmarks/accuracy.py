@@ -1,185 +1,269 @@
-"""How accurate agtf is on shuffled rows, against simpler ways and against itself without its parts.
+"""How accurate agtf is on shuffled rows: its scores on sets with equal, unequal and cut classes, beside simpler ways.
 
-    python tests/benchmarks/accuracy.py [--quick] [--json FILE] [--readme]
+    python tests/benchmarks/accuracy.py [--sets MSRC,cut] [--methods agtf,start] [--seeds 5] [--jobs 2] [--json FILE]
 
-Every seed shuffles the rows and seeds the method. Scores are mean and standard deviation over seeds; options of
-agtf are its defaults unless the line says otherwise. --readme puts the table of means into the README.
+Every seed cuts the classes (of the sets whose name ends in -cut), shuffles the rows and seeds the method. Options of
+agtf are its defaults unless the method says otherwise. Each figure is appended to FILE (one JSON object a line) when
+it is there, and what FILE has is not computed again: a stopped run goes on. Take a new file when the code has changed.
 """
 
 import argparse
 import json
-import platform
+import os
+import pathlib
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from unittest.mock import patch
 
 import numpy as np
-import scipy
-import sklearn
-from datasets import ROOT, agtf, available, load, shuffled
+from datasets import GROUPS, ROOT, agtf, available, draw, our_scaling
+from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.preprocessing import StandardScaler
 
-try:
-    from mvlearn.cluster import MultiviewCoRegSpectralClustering, MultiviewSpectralClustering
-except ImportError:
-    MultiviewSpectralClustering = MultiviewCoRegSpectralClustering = None
-
 PAPER = dict(agtf.PAPER, scale="unit", p=0.5, lambda1=100, lambda2=1, n_anchors=0.4)
+SCORES = ("ACC", "NMI", "ARI")
+EDGES = (0, 0.5, 0.7, 0.9, 0.99, 1)  # bins of the largest membership
+ONE_THREAD = dict.fromkeys(("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def agtf_with(**options):
-    return lambda views, k, seed, y: agtf.cluster(views, k, random_state=seed, **options).labels
+    return lambda views, k, seed, y: agtf.cluster(views, k, random_state=seed, **options)
 
 
-def our_scaling(views):
-    data = agtf._arrange(views, None, canonical=False)
-    data.scalings = [agtf._fit_scaling(data, v, "auto") for v in range(len(views))]
-    return data.joint(np.arange(data.n))
+def raw(views):
+    return np.hstack(views).astype(float)
 
 
 def z_scores(views):
-    return StandardScaler().fit_transform(np.hstack(views).astype(float))
+    return StandardScaler().fit_transform(raw(views))
 
 
 def k_means(features):
-    return lambda views, k, seed, y: KMeans(k, n_init=10, random_state=seed).fit(features(views)).labels_
+    return lambda views, k, seed, y: KMeans(k, n_init=10, random_state=seed).fit(features(views))
 
 
 def spectral(features):
     def run(views, k, seed, y):
-        model = SpectralClustering(k, affinity="nearest_neighbors", random_state=seed)
-        return model.fit(features(views)).labels_
+        return SpectralClustering(k, affinity="nearest_neighbors", random_state=seed).fit(features(views))
 
     return run
 
 
 def best_view(views, k, seed, y):
-    found = [agtf.cluster([view], k, random_state=seed).labels for view in views]
-    return max(found, key=lambda labels: agtf.score(y, labels)["ACC"])
+    """The most accurate of agtf's results for one view; only who knows the classes can choose it."""
+    found = [agtf.cluster([view], k, random_state=seed) for view in views]
+    return max(found, key=lambda result: agtf.score(y, result.labels)["ACC"])
 
 
-def mvlearn_model(model):
-    return lambda views, k, seed, y: model(k, random_state=seed).fit_predict([np.asarray(v, float) for v in views])
+def with_noise(views, k, seed, y):
+    """agtf with one more view of Gaussian noise, as wide as the widest view."""
+    noise = np.random.default_rng(seed).normal(size=(len(y), max(view.shape[1] for view in views)))
+    return agtf.cluster([*views, noise], k, random_state=seed)
 
 
-LINES = {
+METHODS = {
     "agtf": agtf_with(),
-    "agtf, start only": agtf_with(max_iter=0),
-    "agtf, one draw of anchors": agtf_with(n_draws=1),
-    "agtf, no joint slice": agtf_with(joint=False),
-    "agtf, no norm of H": agtf_with(lambda1=0),
-    "agtf, no norm of G": agtf_with(lambda2=0),
-    "agtf, neither norm": agtf_with(lambda1=0, lambda2=0),
-    "agtf, raw S": agtf_with(normalize=False),
-    "agtf, axis lateral": agtf_with(axis="lateral"),
-    "agtf, axis view": agtf_with(axis="view"),
-    "the paper's protocol": agtf_with(**PAPER),
-    "k-means, raw features": k_means(lambda views: np.hstack(views).astype(float)),
-    "k-means, z-scores": k_means(z_scores),
-    "k-means, our scaling": k_means(our_scaling),
-    "spectral, z-scores": spectral(z_scores),
-    "spectral, our scaling": spectral(our_scaling),
-    "best single view (knows the classes)": best_view,
+    "start": agtf_with(max_iter=0),
+    "k-means": k_means(our_scaling),
+    "spectral": spectral(our_scaling),
+    "best view": best_view,
 }
-if MultiviewSpectralClustering is not None:
-    LINES["mvlearn, multi-view spectral"] = mvlearn_model(MultiviewSpectralClustering)
-    LINES["mvlearn, co-regularised"] = mvlearn_model(MultiviewCoRegSpectralClustering)
-PEERS = [name for name in LINES if name.startswith(("k-means", "spectral", "mvlearn"))]
+MORE = {  # when asked for, by name or with --methods all
+    "noise view": with_noise,
+    "one draw": agtf_with(n_draws=1),
+    "no joint slice": agtf_with(joint=False),
+    "no norm of H": agtf_with(lambda1=0),
+    "no norm of G": agtf_with(lambda2=0),
+    "raw S": agtf_with(normalize=False),
+    "axis lateral": agtf_with(axis="lateral"),
+    "axis view": agtf_with(axis="view"),
+    "paper": agtf_with(**PAPER),
+    "k-means raw": k_means(raw),
+    "k-means z-scores": k_means(z_scores),
+    "spectral z-scores": spectral(z_scores),
+}
+EXPLAINED = {
+    "start": "start: agtf without iterations",
+    "k-means": "k-means, spectral: on all features, mostly-zero views as unit rows, others as z-scores",
+    "best view": "best view: agtf on the single view that turns out most accurate, which only the classes can tell",
+    "noise view": "noise view: agtf with one more view, of pure noise",
+    "paper": "paper: its protocol as printed, with its settings for MSRC",
+}
 
 
-def measure(line, views, y, seeds):
-    """Scores and seconds of one line on one set, one entry per seed."""
+def measure(method, views, y, seed):
+    """Scores and seconds of one method; for agtf also how far its memberships can be trusted."""
     k = len(np.unique(y))
-    runs = []
-    for seed in seeds:
-        some, classes = shuffled(views, y, seed)
-        started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            labels = LINES[line](some, k, seed, classes)
-        runs.append({**agtf.score(classes, labels), "seconds": time.perf_counter() - started})
-    return {score: [run[score] for run in runs] for score in ("ACC", "NMI", "purity", "seconds")}
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {**METHODS, **MORE}[method](views, k, seed, y)
+    seconds = time.perf_counter() - started
+    labels = found.labels if isinstance(found, agtf.Result) else found.labels_
+    scores = agtf.score(y, labels)
+    figures = {score: scores[score] for score in SCORES} | {"seconds": seconds}
+    return figures | ({"bins": bins(found.memberships, y)} if method == "agtf" else {})
 
 
-def with_noise(name, seeds):
-    """ACC without and with one more view of Gaussian noise, as wide as the widest view."""
-    views, y = load(name)
-    k, width = len(np.unique(y)), max(view.shape[1] for view in views)
-    out = {"without": [], "with": []}
-    for seed in seeds:
-        some, classes = shuffled(views, y, seed)
-        noise = np.random.default_rng(seed).normal(size=(len(classes), width))
-        for key, given in {"without": some, "with": [*some, noise]}.items():
-            out[key].append(agtf.score(classes, agtf.cluster(given, k, random_state=seed).labels)["ACC"])
-    return {key: float(np.mean(values)) for key, values in out.items()}
+def bins(memberships, y):
+    """For each bin of the largest membership: how many samples, its sum, how many in the cluster of their class."""
+    labels, largest = memberships.argmax(axis=1), memberships.max(axis=1)
+    counts = np.zeros((y.max() + 1, memberships.shape[1]), int)
+    np.add.at(counts, (y, labels), 1)
+    classes, clusters = linear_sum_assignment(-counts)
+    class_of = np.full(counts.shape[1], -1)
+    class_of[clusters] = classes
+    at = np.clip(np.digitize(largest, EDGES) - 1, 0, len(EDGES) - 2)
+    sums = (np.bincount(at, weights, len(EDGES) - 1) for weights in (None, largest, class_of[labels] == y))
+    return np.transpose(list(sums)).tolist()
 
 
-def suggested(name):
-    """The five best numbers of clusters, and the rank of the true one."""
-    views, y = load(name)
+def suggested(views, y):
+    """The five numbers of clusters that suggest_k likes best, and the rank of the true one."""
     k = len(np.unique(y))
-    found = agtf.suggest_k(views, max(20, 3 * k // 2)).candidates
-    return {"classes": k, "first five": found[:5].tolist(), "rank of the truth": found.tolist().index(k) + 1}
+    found = agtf.suggest_k(views, max(20, 3 * k // 2)).candidates.tolist()
+    return {"classes": k, "first five": found[:5], "rank of the truth": found.index(k) + 1}
 
 
-def table(results, score, names):
-    """Markdown: one row per line, one column per set, and the mean over the sets."""
-    rows = ["| | " + " | ".join(names) + " | mean |", "|---|" + "---|" * (len(names) + 1)]
-    for line, sets in results.items():
-        means = [np.mean(sets[name][score]) for name in names]
-        digits = ".1f" if score == "seconds" else ".3f"
-        cells = [f"{m:{digits}} ± {np.std(sets[name][score]):{digits}}" for m, name in zip(means, names)]
-        rows.append(f"| {line} | " + " | ".join(cells) + f" | **{np.mean(means):{digits}}** |")
-    return "\n".join(rows)
+def run(name, method, seed):
+    """One line of the file."""
+    views, y = draw(name, seed)
+    figures = suggested(views, y) if method == "suggest_k" else measure(method, views, y, seed)
+    return {"set": name, "method": method, "seed": seed, **figures}
 
 
-def readme_table(results, names, seeds):
-    lines = ["agtf", "agtf, start only", *PEERS, "best single view (knows the classes)", "the paper's protocol"]
-    rows = ["| ACC, shuffled rows | " + " | ".join(names) + " | mean |", "|---|" + "---|" * (len(names) + 1)]
-    for line in lines:
-        means = [np.mean(results[line][name]["ACC"]) for name in names]
-        rows.append(f"| {line} | " + " | ".join(f"{m:.3f}" for m in means) + f" | **{np.mean(means):.3f}** |")
-    rows.append(f"\nMeans of {len(seeds)} seeds, each with its own shuffle.")
-    return "\n".join(rows)
+def run_all(tasks, jobs, file):
+    """The rows of all (set, method, seed): read from the file, or computed by `jobs` processes of one thread each."""
+    rows = {}
+    if file and file.exists():
+        known = map(json.loads, file.read_text().splitlines())
+        rows = {(row["set"], row["method"], row["seed"]): row for row in known}
+    # The number of threads must be known before a process imports anything.
+    with patch.dict(os.environ, ONE_THREAD), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            for done in as_completed([pool.submit(run, *task) for task in tasks if task not in rows]):
+                row = done.result()
+                rows[row["set"], row["method"], row["seed"]] = row
+                scores = " ".join(f"{score} {row[score]:.3f}" for score in (*SCORES, "seconds") if score in row)
+                print(f"{row['set']:18}{row['method']:18}seed {row['seed']}  {scores}", flush=True)
+                if file:
+                    with file.open("a") as lines:
+                        lines.write(json.dumps(row) + "\n")
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [rows[task] for task in tasks]
+
+
+def values(rows, name, method, score):
+    """One value per seed."""
+    return [row[score] for row in rows if row["set"] == name and row["method"] == method]
+
+
+def mean(rows, names, method, score):
+    """Mean over the sets of the means over the seeds."""
+    return np.mean([np.mean(values(rows, name, method, score)) for name in names])
+
+
+def markdown(header, lines):
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, ["---"] * len(header), *lines))
+
+
+def table(rows, score, names, methods):
+    """One line per method, one column per set, mean ± standard deviation of the seeds, and the mean over the sets."""
+    form, lines = ".1f" if score == "seconds" else ".3f", []
+    for method in methods:
+        seeds = [values(rows, name, method, score) for name in names]
+        cells = [f"{np.mean(some):{form}} ± {np.std(some):{form}}" for some in seeds]
+        lines.append([method, *cells, f"**{mean(rows, names, method, score):{form}}**"])
+    return markdown(["", *names, "mean"], lines)
+
+
+def means_table(rows, groups, methods):
+    """Means of the groups, all scores."""
+    header = ["mean of", *(f"{group}, {score}" for group in groups for score in SCORES)]
+    lines = [
+        [method, *(f"{mean(rows, names, method, score):.3f}" for names in groups.values() for score in SCORES)]
+        for method in methods
+    ]
+    return markdown(header, lines)
+
+
+def readme_tables(rows, groups, methods, seeds):
+    """A table for each group: ACC of the sets, means of all scores."""
+    tables = []
+    for group, names in groups.items():
+        lines = [
+            [method, *(f"{mean(rows, [name], method, 'ACC'):.3f}" for name in names)]
+            + [f"**{mean(rows, names, method, score):.3f}**" for score in SCORES]
+            for method in methods
+        ]
+        tables.append(markdown([f"{group}: ACC", *names, *(f"mean {score}" for score in SCORES)], lines))
+    notes = "; ".join(EXPLAINED[method] for method in methods if method in EXPLAINED)
+    return "\n\n".join([*tables, f"Means of {seeds} seeds, each with its own shuffle (and cut). {notes}."])
+
+
+def calibration_table(rows):
+    """Whether samples with a large membership are in the cluster of their class, and those with a small one not."""
+    samples, largest, right = np.sum([row["bins"] for row in rows if "bins" in row], axis=0).T
+    lines = [
+        [f"{low} to {high}", f"{count:.0f}", f"{total / count:.3f}", f"{hits / count:.3f}"]
+        for low, high, count, total, hits in zip(EDGES, EDGES[1:], samples, largest, right)
+        if count
+    ]
+    return markdown(["largest membership", "samples", "its mean", "in the cluster of their class"], lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three small sets, two seeds, under 2 minutes")
-    parser.add_argument("--json", help="also write all scores to this file")
-    parser.add_argument("--readme", action="store_true", help="put the table of means into the README")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sets", default=",".join(GROUPS), help="names of sets and groups, with commas")
+    more = f"names with commas, or all; beyond these there are {', '.join(MORE)}, suggest_k"
+    parser.add_argument("--methods", default=",".join(METHODS), help=more)
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time, one thread each")
+    parser.add_argument("--json", type=pathlib.Path, help="file to which every figure is appended, and read from")
+    parser.add_argument("--quick", action="store_true", help="a small set of each group, two seeds, under 2 minutes")
+    parser.add_argument("--readme", action="store_true", help="put the tables of the groups into the README")
     given = parser.parse_args()
-    seeds = list(range(2 if given.quick else given.seeds))
-    names = available()
     if given.quick:
-        names = [name for name in names if name in ("MSRC", "BBCSport")] or ["digits"]
-    results = {}
-    for line in LINES:
-        results[line] = {name: measure(line, *load(name), seeds) for name in names}
-        means = [np.mean(results[line][name]["ACC"]) for name in names]
-        print(f"{line:38}" + "".join(f"{m:7.3f}" for m in means) + f"  mean {np.mean(means):.3f}", flush=True)
-    for score in ("ACC", "NMI", "purity", "seconds"):
-        print(f"\n{score}, rows shuffled, mean ± standard deviation of {len(seeds)} seeds\n")
-        print(table(results, score, names), flush=True)
-    noise = {name: with_noise(name, seeds) for name in names if name in ("MSRC", "HandWritten4")}
-    print("\nACC with a view of pure noise added: ", noise)
-    k = {name: suggested(name) for name in names}
-    print("\nsuggest_k:")
-    for name, row in k.items():
-        print(f"  {name}: {row}")
-    if given.json:
-        versions = {"python": platform.python_version(), "agtf": agtf.__version__}
-        versions |= {module.__name__: module.__version__ for module in (np, scipy, sklearn)}
-        with open(given.json, "w") as file:
-            report = {"versions": versions, "seeds": seeds, "scores": results, "noise": noise, "suggest_k": k}
-            json.dump({**report, "paper_options": PAPER}, file, indent=1)
+        given.sets, given.seeds = "MSRC,digits-cut,Dermatology", 2
+    asked, everything = given.sets.split(","), [*METHODS, *MORE, "suggest_k"]
+    methods = everything if given.methods == "all" else given.methods.split(",")
+    unknown = {*asked, *methods}.difference(GROUPS, *GROUPS.values(), everything)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    there = available(GROUPS)
+    groups = {group: [n for n in names if n in there and {n, group} & {*asked}] for group, names in GROUPS.items()}
+    groups = {group: names for group, names in groups.items() if names}
+    if not groups:
+        parser.error("none of these sets is here")
+    seeds = {method: 1 if method == "suggest_k" else given.seeds for method in methods}
+    names = [name for some in groups.values() for name in some]
+    tasks = [(name, method, seed) for name in names for method in methods for seed in range(seeds[method])]
+    rows = run_all(tasks, given.jobs, given.json)
+
+    for row in rows:
+        if row["method"] == "suggest_k":
+            print(f"suggest_k, {row['set']}: {row['classes']} classes, {row['first five']}, {row['rank of the truth']}")
+    methods = [method for method in methods if method != "suggest_k"]
+    if not methods:
+        return
+    print(f"\nRows shuffled, seeds: {given.seeds}, ± standard deviation over them")
+    for score in (*SCORES, "seconds"):
+        for group, some in groups.items():
+            print(f"\n{score}, {group}\n\n{table(rows, score, some, methods)}")
+    print(f"\n{means_table(rows, groups, methods)}")
+    if "agtf" in methods:
+        print(f"\nMemberships of agtf, all sets and seeds together\n\n{calibration_table(rows)}")
     if given.readme:
         readme = ROOT / "README.md"
         before, marked = readme.read_text().split("<!-- accuracy -->\n")
         after = marked.split("<!-- end of accuracy -->\n")[1]
-        text = f"<!-- accuracy -->\n{readme_table(results, names, seeds)}\n<!-- end of accuracy -->\n"
-        readme.write_text(before + text + after)
+        tables = readme_tables(rows, groups, methods, given.seeds)
+        readme.write_text(f"{before}<!-- accuracy -->\n{tables}\n<!-- end of accuracy -->\n{after}")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,7 @@ import argparse
 import json
 
 import numpy as np
-from accuracy import our_scaling
-from datasets import agtf, available, load, shuffled
+from datasets import agtf, available, load, our_scaling, shuffled
 from sklearn.cluster import KMeans
 
 RATES = (0.0, 0.1, 0.3, 0.5)

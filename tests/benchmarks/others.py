@@ -14,10 +14,9 @@ import json
 import pathlib
 
 import numpy as np
-from accuracy import PEERS, measure, table
+from accuracy import METHODS, SCORES, mean, measure, table
 from datasets import FOLDER as FILES
-
-LINES = ["agtf", "agtf, start only", *PEERS, "best single view (knows the classes)"]
+from datasets import shuffled
 
 
 def columns(*groups):
@@ -139,21 +138,23 @@ def main():
     parser.add_argument("--json", help="also write all scores to this file")
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
-    results = {line: {} for line in LINES}
+    rows, names = [], []
     for name, views, y in all_sets(given.folder):
         y = np.unique(y, return_inverse=True)[1]
         some = np.sort(np.random.default_rng(0).choice(len(y), min(len(y), 5000), replace=False))
         views = [view[some] for view in views]
-        for line in LINES:
-            results[line][name] = measure(line, views, y[some], range(given.seeds))
-        means = [np.mean(results[line][name]["ACC"]) for line in LINES]
-        print(f"{name:20}{len(some):6}" + "".join(f"{mean:7.3f}" for mean in means), flush=True)
-    for score in ("ACC", "NMI"):
+        for seed in range(given.seeds):
+            rows_of_seed = shuffled(views, y[some], seed)
+            rows += [{"set": name, "method": m, "seed": seed, **measure(m, *rows_of_seed, seed)} for m in METHODS]
+        names.append(name)
+        means = [mean(rows, [name], method, "ACC") for method in METHODS]
+        print(f"{name:20}{len(some):6}" + "".join(f"{value:7.3f}" for value in means), flush=True)
+    for score in SCORES:
         print(f"\n{score}, rows shuffled, mean ± standard deviation of {given.seeds} seeds\n")
-        print(table(results, score, list(results["agtf"])))
+        print(table(rows, score, names, METHODS))
     if given.json:
         with open(given.json, "w") as file:
-            json.dump(results, file, indent=1)
+            json.dump(rows, file, indent=1)
 
 
 if __name__ == "__main__":

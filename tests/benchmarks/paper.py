@@ -157,14 +157,14 @@ def solve(
     S, start, p, lambda1, lambda2, penalty, growth, *, h_first, clip, gst_steps, axis="sample", iterations=ITERATIONS,
     tol=1e-3, watch=None,
 ):  # fmt: skip
-    """Algorithm 1 with the switches that the paper leaves open; tensors are (V, n, k).
+    """Algorithm 1 with the switches that the paper leaves open; tensors are (V, n, k), S is V matrices.
 
     h_first: H before G (G starts at 0). clip: Q >= 0 in the "time" domain (where the constraint is stated), by keeping
     the entries of positive real part over the view "frequency", or by the positive part of that "real" part.
     """
     H, Q, J, F = start
     V = len(S)
-    St = [s.T.tocsr() for s in S]
+    St = [s.T.tocsr() if sparse.issparse(s) else s.T for s in S]
     G, mu = np.zeros_like(F), penalty
     Y1, Y2, Y3 = np.zeros_like(H), np.zeros_like(H), np.zeros_like(F)
 

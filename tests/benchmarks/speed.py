@@ -1,8 +1,8 @@
 """How fast agtf is, each figure next to the thing it is compared with, measured in the same run.
 
-    python tests/benchmarks/speed.py [--quick] [--json FILE]
+    python tests/benchmarks/speed.py [--quick] [--only stages,ratios] [--json FILE]
 
-Times are best of a few repetitions where that is affordable; peak memory is that of a process of its own.
+Whole runs have a process of their own each, and their peak memory is that of cluster(), not of making the data.
 """
 
 import argparse
@@ -15,21 +15,26 @@ import sys
 import tempfile
 import time
 
+import numba
 import numpy as np
-import scipy.sparse as sparse
-from datasets import ROOT, agtf, available, load, mixture, noisy_mnist, sparse_text
+import scipy
+import sklearn
+from accuracy import ONE_THREAD
+from datasets import ROOT, agtf, available, draw, load, mixture, noisy_mnist, our_scaling, sparse_text, wide_images
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
 
+def timed(function):
+    """Seconds and result."""
+    started = time.perf_counter()
+    found = function()
+    return time.perf_counter() - started, found
+
+
 def best_of(repeats, function):
     """Shortest of some timings, in seconds."""
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - started)
-    return min(times)
+    return min(timed(function)[0] for _ in range(repeats))
 
 
 def peak_mb():
@@ -40,7 +45,7 @@ def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
 
 
-# ---- a, b: one iteration ---------------------------------------------------------------------------------------------
+# ---- One iteration ---------------------------------------------------------------------------------------------------
 
 
 def graph_of_clusters(n, m, V, K, k, seed=0):
@@ -72,47 +77,24 @@ def seconds_per_iteration(S, y, V, K, iterations):
 
     state = start(S, y, V, K)
     with threadpool_limits(1):
-        norm = agtf._Norm(0.5, "cluster", "ortho", (V, K))
+        norm = agtf._Norm(0.5, "cluster", "backward", (V, K))
         G, _, _ = agtf._algorithm1(S, *state, norm, **OPTIONS, tol=0.0, max_iter=iterations + 1, watch=watch)
     return np.diff(times), state[0], G
 
 
-def plain_iterations(S, y, V, K, iterations):
-    """Algorithm 1 as one would write it in NumPy: dense S, FFTs, full SVDs; its loop times and factors."""
-    n, m = len(y), S.m
-    dense = np.zeros((V, n, m))
-    for v in range(V):
-        np.add.at(dense[v], (np.arange(n)[:, None], S.index[:, v]), S.weight[:, v])
-    S_bar = np.fft.fft(dense, axis=0)
-    H, Q, J, F = (X.reshape(-1, V, K).transpose(1, 0, 2).copy() for X in start(S, y, V, K))
-    Y1, Y2, Y3 = np.zeros_like(H), np.zeros_like(H), np.zeros_like(F)
-    mu, times = OPTIONS["penalty"], []
+def plain_iterations(S, y, V, K, iterations, dense):
+    """The same by the plain solver of paper.py, with a dense or a sparse S."""
+    import paper
 
-    def low_rank(Z, tau):  # slices n x V of the DFT over clusters
-        bar = np.fft.fft(Z, axis=2, norm="ortho").transpose(2, 1, 0)
-        U, s, Vh = np.linalg.svd(bar, full_matrices=False)
-        shrunk = agtf._gst(s.ravel(), tau, 0.5).reshape(s.shape)
-        return np.fft.ifft(((U * shrunk[:, None]) @ Vh).transpose(2, 1, 0), axis=2, norm="ortho").real
-
-    def simplex(B):
-        ordered = -np.sort(-B, axis=2)
-        sums = ordered.cumsum(axis=2) - 1
-        count = (ordered * np.arange(1, K + 1) > sums).sum(axis=2, keepdims=True)
-        return np.maximum(B - np.take_along_axis(sums, count - 1, axis=2) / count, 0)
-
-    for _ in range(iterations + 1):
-        times.append(time.perf_counter())
-        StH = np.fft.ifft(S_bar.conj().transpose(0, 2, 1) @ np.fft.fft(H, axis=0), axis=0).real
-        G = simplex((StH + mu / 2 * F - Y3 / 2) / (1 + mu / 2))
-        B2 = 2 * S_bar @ np.fft.fft(G, axis=0) + np.fft.fft(mu * Q - Y1 + mu * J - Y2, axis=0)
-        U, _, Vh = np.linalg.svd(B2, full_matrices=False)
-        H = np.fft.ifft(U @ Vh, axis=0).real
-        Q = np.maximum(H + Y1 / mu, 0)
-        J = low_rank(H + Y2 / mu, OPTIONS["lambda1"] / mu)
-        F = low_rank(G + Y3 / mu, OPTIONS["lambda2"] / mu)
-        Y1, Y2, Y3 = Y1 + mu * (H - Q), Y2 + mu * (H - J), Y3 + mu * (G - F)
-        mu *= OPTIONS["growth"]
-    return np.diff(times), H, G
+    n, _, k = S.index.shape
+    rows = np.arange(0, n * k + 1, k)
+    slices = [scipy.sparse.csr_array((S.weight[:, v].ravel(), S.index[:, v].ravel(), rows), (n, S.m)) for v in range(V)]
+    slices = [s.toarray() if dense else s for s in slices]
+    factors = [X.reshape(-1, V, K).transpose(1, 0, 2).copy() for X in start(S, y, V, K)]
+    times = []
+    way = dict(p=0.5, axis="cluster", h_first=False, clip="time", gst_steps=60, tol=-1.0, iterations=iterations + 1)
+    found = paper.solve(slices, factors, **OPTIONS, **way, watch=lambda *_: times.append(time.perf_counter()))
+    return np.diff(times), found.H, found.G
 
 
 def iteration_against_copy(quick):
@@ -135,80 +117,70 @@ def iteration_against_copy(quick):
 def iteration_against_numpy(quick):
     n, m, V, K = 5_000 if quick else 20_000, 1_000, 3, 10
     S, y = graph_of_clusters(n, m, V, K, 8)
-    plain, H_plain, G_plain = plain_iterations(S, y, V, K, 2)
-    ours, H, G = seconds_per_iteration(S, y, V, K, 2)
-    error = np.abs(H.reshape(n, V, K).transpose(1, 0, 2) - H_plain).max()
-    error = max(error, np.abs(G.reshape(m, V, K).transpose(1, 0, 2) - G_plain).max())
-    ours = min(ours.min(), seconds_per_iteration(S, y, V, K, 8)[0].min())
-    return {"n": n, "numpy_s": plain.min(), "agtf_s": ours, "speed_up": plain.min() / ours, "difference": error}
+    _, H, G = seconds_per_iteration(S, y, V, K, 2)
+    ours, rows = seconds_per_iteration(S, y, V, K, 8)[0].min(), []
+    for kind in ("dense", "sparse"):
+        plain, *factors = plain_iterations(S, y, V, K, 2, kind == "dense")
+        error = max(np.abs(X.reshape(-1, V, K).transpose(1, 0, 2) - Z).max() for X, Z in zip((H, G), factors))
+        speed_up = plain.min() / ours
+        rows.append(
+            {"S": kind, "n": n, "plain_s": plain.min(), "agtf_s": ours, "speed_up": speed_up, "difference": error}
+        )
+    return rows
 
 
-# ---- c, d, e: whole runs, each in a process of its own ---------------------------------------------------------------
-
-STAGES = ("reading views", "choosing anchors", "building graphs", "finding a start", "iterating")
+# ---- Whole runs, each in a process of its own ------------------------------------------------------------------------
 
 
 def timed_cluster(views, k):
-    """Seconds of a warm call of cluster(), its stages, and the result."""
+    """Seconds of a warm call of cluster(), of its stages, its memory; and the result."""
     agtf.cluster([view[:500] for view in views], k)  # compiled code into memory
-    stages, seconds = [], {}
-
-    class Progress(agtf._Progress):
-        def __call__(self, stage, detail="", last=False):
-            if not stages or stages[-1][0] != stage:
-                stages.append((stage, time.perf_counter()))
-
     if os.path.exists("/proc/self/clear_refs"):
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")  # from here on the peak is that of cluster(), not of making the data
-    original, agtf._Progress = agtf._Progress, Progress
     before = peak_mb()
-    started = time.perf_counter()
-    result = agtf.cluster(views, k)
-    total = time.perf_counter() - started
-    agtf._Progress = original
-    for (stage, at), (_, until) in zip(stages, stages[1:]):
-        seconds[stage] = until - at
-    return {
-        "seconds": total,
-        "stages": seconds,
-        "iterations": result.n_iter,
-        "peak_mb": peak_mb(),
-        "before_mb": before,
-    }, result
+    seconds, result = timed(lambda: agtf.cluster(views, k))
+    out = {"seconds": seconds, "us_per_sample": 1e6 * seconds / len(result.labels), "iterations": result.n_iter}
+    return out | {"stages": getattr(result, "seconds", {}), "peak_mb": peak_mb(), "before_mb": before}, result
 
 
-def job_mnist(n):
-    views, y = noisy_mnist(n)
-    megabytes = sum(view.nbytes for view in views) / 2**20
-    np.save(os.path.join(tempfile.gettempdir(), "agtf-noisy-mnist.npy"), np.hstack(views))
-    out, result = timed_cluster(views, 10)
-    scores = agtf.score(y, result.labels)
-    return {"n": n, "input_mb": megabytes, **out, "ACC": scores["ACC"], "NMI": scores["NMI"]}
+def data(name, n):
+    """Views and classes of a set by its name in the tables; `n` is for those that are made."""
+    if name == "made-up":
+        return mixture(n)
+    if name == "overlapping":
+        views, y = mixture(n, k=20, apart=0.3)
+        return [view.astype(float) for view in views], y
+    if name == "Noisy MNIST":
+        return noisy_mnist(n)
+    return wide_images(n) if name == "wide images" else draw(name, 0)
 
 
-def job_mnist_kmeans(n, kind):
-    _, y = noisy_mnist(n)
-    X = np.load(os.path.join(tempfile.gettempdir(), "agtf-noisy-mnist.npy"))
-    model = (KMeans if kind == "KMeans" else MiniBatchKMeans)(10, n_init=10, random_state=0)
-    started = time.perf_counter()
-    labels = model.fit(X).labels_
-    seconds = time.perf_counter() - started
-    scores = agtf.score(y, labels)
-    return {"n": n, "seconds": seconds, "ACC": scores["ACC"], "NMI": scores["NMI"], "peak_mb": peak_mb()}
+def job_beside_kmeans(name, n):
+    """cluster(), KMeans and MiniBatchKMeans on the joint features: seconds, ACC and NMI; short calls best of three."""
+    views, y = data(name, n)
+    k = y.max() + 1
+    out, result = timed_cluster(views, k)
+    features = our_scaling(views)
+    models = {
+        "KMeans": lambda: KMeans(k, n_init=10, random_state=0).fit(features).labels_,
+        "MiniBatch": lambda: MiniBatchKMeans(k, n_init=10, random_state=0).fit(features).labels_,
+    }
+    found = {"agtf": (out["seconds"], result.labels)} | {method: timed(model) for method, model in models.items()}
+    models["agtf"] = lambda: agtf.cluster(views, k)
+    row = {"data": name, "n": len(y), **out}
+    for method, (seconds, labels) in found.items():
+        if seconds < 5:
+            seconds = min(seconds, best_of(2, models[method]))
+        scores = agtf.score(y, labels)
+        row |= {f"{method} s": seconds, f"{method} ACC": scores["ACC"], f"{method} NMI": scores["NMI"]}
+    return row | {"us_per_sample": 1e6 * row["agtf s"] / len(y), "ratio": row["agtf s"] / row["KMeans s"]}
 
 
 def job_growth(n, V, k):
     views, y = mixture(n, V, k)
     out, result = timed_cluster(views, k)
-    return {
-        "n": n,
-        "V": V,
-        "k": k,
-        **out,
-        "us_per_sample": 1e6 * out["seconds"] / n,
-        "ACC": agtf.score(y, result.labels)["ACC"],
-    }
+    return {"n": n, "V": V, "k": k, **out, "ACC": agtf.score(y, result.labels)["ACC"]}
 
 
 def job_sparse(n):
@@ -216,22 +188,22 @@ def job_sparse(n):
     megabytes = sum(v.data.nbytes + v.indices.nbytes + v.indptr.nbytes for v in views) / 2**20
     dense = sum(8 * v.shape[0] * v.shape[1] for v in views) / 2**20
     out, result = timed_cluster(views, 6)
-    assert all(sparse.issparse(rows) for rows in result._anchor_rows)
+    assert all(scipy.sparse.issparse(rows) for rows in result._anchor_rows)
     return {"n": n, "input_mb": megabytes, "dense_mb": dense, **out, "ACC": agtf.score(y, result.labels)["ACC"]}
 
 
-JOBS = {"mnist": job_mnist, "mnist_kmeans": job_mnist_kmeans, "growth": job_growth, "sparse": job_sparse}
+JOBS = {"beside_kmeans": job_beside_kmeans, "growth": job_growth, "sparse": job_sparse}
 
 
-def in_process(job, *arguments):
+def in_process(job, *arguments, **environment):
     command = [sys.executable, __file__, "--job", job, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
     if done.returncode:
         sys.exit(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-# ---- f: the first call -----------------------------------------------------------------------------------------------
+# ---- The first call --------------------------------------------------------------------------------------------------
 
 FIRST = """
 import sys, time
@@ -263,19 +235,104 @@ def first_calls():
     return {"packages_s": packages, "import_s": module, "first_ever_s": cold[2], "new_process_s": first, "warm_s": warm}
 
 
-# ---- the tables ------------------------------------------------------------------------------------------------------
+# ---- The sections ----------------------------------------------------------------------------------------------------
 
 
 def table(rows, columns):
     print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
     for row in rows:
         cells = [row.get(c, "") for c in columns]
-        print("| " + " | ".join(f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells) + " |", flush=True)
+        cells = [f"{c:.3g}" if isinstance(c, float) and abs(c) < 1000 else c for c in cells]
+        print("| " + " | ".join(f"{c:.0f}" if isinstance(c, float) else str(c) for c in cells) + " |", flush=True)
+
+
+def against_copy(quick):
+    """One iteration against copying five tensors of its size (V = 3, K = 10, 8 neighbours)"""
+    rows = [iteration_against_copy(quick)]
+    table(rows, list(rows[0]))
+    return rows
+
+
+def against_numpy(quick):
+    """One iteration against plain NumPy (m = 1000, V = 3, K = 10); difference of the factors after 3 of them"""
+    rows = iteration_against_numpy(quick)
+    table(rows, list(rows[0]))
+    return rows
+
+
+STAGE_SETS = ("digits", "Scene15", "DryBean")
+
+
+def stages(quick):
+    """Whole calls beside k-means on the joint features, all threads: made-up views of 20 features, and real ones"""
+    sizes, sets, noisy = (2_000, 10_000, 50_000, 100_000, 200_000, 1_000_000), STAGE_SETS, (10_000, 50_000)
+    if quick:
+        sizes, sets, noisy = sizes[:2], STAGE_SETS[:1], (2_000,)
+    there = available(("balanced", "unbalanced"))
+    runs = [("made-up", n) for n in sizes] + [(name, 0) for name in sets if name in there]
+    rows = [in_process("beside_kmeans", *run) for run in [*runs, *(("Noisy MNIST", n) for n in noisy)]]
+    methods = ("agtf", "KMeans", "MiniBatch")
+    table(rows, ["data", "n", *(f"{method} s" for method in methods), "us_per_sample", "peak_mb"])
+    table(rows, ["data", "n", *(f"{method} {score}" for score in ("ACC", "NMI") for method in methods)])
+    names = list(dict.fromkeys(stage for row in rows for stage in row["stages"]))
+    if names:
+        print("\nStages: seconds, share of the call")
+        for row in rows:
+            row |= {stage: f"{s:.2f}, {s / row['seconds']:.0%}" for stage, s in row["stages"].items()}
+        table(rows, ["data", "n", *names])
+    return rows
+
+
+RATIOS = [  # data, samples, the ratio that we want at most
+    ("digits", 0, 3), ("overlapping", 6_773, 4), ("DryBean", 0, 12), ("made-up", 20_000, 4),
+    ("wide images", 10_000, 0.4), ("Noisy MNIST", 10_000, 0.25),
+]  # fmt: skip
+
+
+def ratios(quick):
+    """Whole calls against KMeans(n_init=10) on the joint features, one thread each"""
+    there = available(("balanced", "unbalanced"))
+    rows = []
+    for name, n, wanted in RATIOS[:2] if quick else RATIOS:
+        if n or name in there:
+            rows.append(in_process("beside_kmeans", name, n, **ONE_THREAD) | {"at most": wanted})
+    columns = ["agtf s", "KMeans s", "ratio", "at most", "agtf ACC", "KMeans ACC", "agtf NMI", "KMeans NMI"]
+    table(rows, ["data", "n", *columns])
+    return rows
+
+
+def growth(quick):
+    """Growth with the views and the clusters: Gaussian mixtures, views of 20 features, float32"""
+    sizes = [(3, 10), (3, 50), (3, 100), (2, 10), (5, 10), (10, 10)]
+    rows = [in_process("growth", 10_000 if quick else 100_000, *size) for size in (sizes[:2] if quick else sizes)]
+    table(rows, ["n", "V", "k", "seconds", "us_per_sample", "iterations", "peak_mb", "ACC"])
+    return rows
+
+
+def sparse_views(quick):
+    """Sparse text in the shape of the paper's Reuters (5 languages, CSR)"""
+    rows = [in_process("sparse", 4_000 if quick else 18_758)]
+    table(rows, ["n", "seconds", "input_mb", "dense_mb", "peak_mb", "ACC"])
+    return rows
+
+
+def first_call(quick):
+    """The first call: MSRC (or the digits), seconds"""
+    rows = [first_calls()]
+    table(rows, list(rows[0]))
+    return rows
+
+
+SECTIONS = {
+    "copy": against_copy, "numpy": against_numpy, "stages": stages, "ratios": ratios, "growth": growth,
+    "sparse": sparse_views, "first": first_call,
+}  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, under 3 minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, a few minutes")
+    parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas")
     parser.add_argument("--json", help="also write the figures to this file")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -283,59 +340,21 @@ def main():
         name, *arguments = given.job
         print(json.dumps(JOBS[name](*[int(a) if a.isdigit() else a for a in arguments])))
         return
-    quick = given.quick
+    unknown = set(given.only.split(",")) - set(SECTIONS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    machine = {
-        "cores": cores,
-        "processor": platform.processor() or platform.machine(),
-        "python": platform.python_version(),
-    }
-    machine |= {
-        p.__name__: p.__version__ for p in (np, __import__("numba"), __import__("scipy"), __import__("sklearn"))
-    }
+    machine = {"cores": cores, "processor": platform.processor() or platform.machine()}
+    machine |= {"python": platform.python_version()}
+    machine |= {package.__name__: package.__version__ for package in (np, numba, scipy, sklearn)}
     print("machine: " + ", ".join(f"{key} {value}" for key, value in machine.items()))
-    report = {"machine": machine, "quick": quick}
-
-    report["a"] = iteration_against_copy(quick)
-    print("\na. one iteration against copying the five state tensors once (V = 3, K = 10, 8 neighbours)")
-    table([report["a"]], ["n", "copy_s", "iteration_s", "ratio"])
-
-    report["b"] = iteration_against_numpy(quick)
-    print("\nb. one iteration against plain NumPy (m = 1000, V = 3, K = 10); difference of the factors after 3 of them")
-    table([report["b"]], ["n", "numpy_s", "agtf_s", "speed_up", "difference"])
-
-    n = 10_000 if quick else 50_000
-    print(f"\nc. Noisy MNIST, {n} samples, 2 views of 784, float32 (its rows are not sorted by class)")
-    rows = [{"method": "agtf.cluster", **in_process("mnist", n)}]
-    rows += [
-        {"method": f"{kind}(n_init=10)", **in_process("mnist_kmeans", n, kind)}
-        for kind in ("KMeans", "MiniBatchKMeans")
-    ]
-    for row in rows:
-        row["time ratio"] = row["seconds"] / rows[1]["seconds"]
-    table(rows, ["method", "seconds", "time ratio", "ACC", "NMI", "peak_mb"])
-    print(f"\ninput {rows[0]['input_mb']:.0f} MB; stages of agtf.cluster, seconds:")
-    table([rows[0]["stages"]], list(STAGES))
-    report["c"] = rows
-
-    sizes = [(10**4, 3, 10), (10**5, 3, 10)] if quick else [
-        (10**4, 3, 10), (10**5, 3, 10), (10**6, 3, 10),
-        (10**5, 3, 50), (10**5, 3, 100), (10**5, 2, 10), (10**5, 5, 10), (10**5, 10, 10),
-    ]  # fmt: skip
-    print("\nd. growth: Gaussian mixtures, views of 20 features, float32")
-    report["d"] = [in_process("growth", *size) for size in sizes]
-    table(report["d"], ["n", "V", "k", "seconds", "us_per_sample", "iterations", "peak_mb", "ACC"])
-
-    print("\ne. sparse text in the shape of the paper's Reuters (5 languages, CSR)")
-    report["e"] = in_process("sparse", 4_000 if quick else 18_758)
-    table([report["e"]], ["n", "seconds", "input_mb", "dense_mb", "peak_mb", "ACC"])
-
-    print("\nf. the first call: MSRC, seconds")
-    report["f"] = first_calls()
-    table([report["f"]], list(report["f"]))
-    if given.json:
-        with open(given.json, "w") as file:
-            json.dump(report, file, indent=1)
+    report = {"machine": machine, "quick": given.quick}
+    for name in given.only.split(","):
+        print(f"\n{name}. {SECTIONS[name].__doc__}", flush=True)
+        report[name] = SECTIONS[name](given.quick)
+        if given.json:
+            with open(given.json, "w") as file:
+                json.dump(report, file, indent=1)
 
 
 if __name__ == "__main__":

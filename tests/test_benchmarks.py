@@ -1,0 +1,105 @@
+"""The parts of the benchmarks that could be wrong without looking wrong: cut classes, resumed runs, calibration."""
+
+import json
+import pathlib
+import sys
+
+import conftest
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+from sklearn.preprocessing import normalize, scale
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "benchmarks"))
+
+import accuracy  # noqa: E402
+import datasets  # noqa: E402
+import speed  # noqa: E402
+
+
+def test_cut_classes_shrink_by_the_rule():
+    y = np.repeat(np.arange(4), (100, 200, 40, 300))
+    views, classes = datasets.cut([np.arange(len(y))[:, None]], y, seed=3)
+    assert np.array_equal(y[views[0][:, 0]], classes)  # rows and labels stay together
+    assert len(np.unique(views[0])) == len(classes)
+    shares = np.bincount(classes) / np.bincount(y)
+    np.testing.assert_allclose(np.sort(shares)[::-1], [1, 10 ** (-1 / 3), 10 ** (-2 / 3), 0.1], atol=0.02)
+
+
+def test_cut_follows_the_seed_and_leaves_five():
+    y = np.repeat(np.arange(3), (20, 20, 3))
+    X = np.arange(len(y))[:, None]
+    kept = [datasets.cut([X], y, seed)[0][0][:, 0] for seed in range(6)]
+    assert np.array_equal(kept[0], datasets.cut([X], y, 0)[0][0][:, 0])
+    assert len({tuple(rows) for rows in kept}) > 3
+    sizes = [np.bincount(y[rows]) for rows in kept]
+    assert all(size[2] == 3 and size[:2].min() >= 5 for size in sizes)
+    assert min(size[:2].min() for size in sizes) == 5  # a tenth of 20 would be 2
+
+
+def test_groups_are_disjoint_and_known():
+    names = [name for some in datasets.GROUPS.values() for name in some]
+    assert len(names) == len(set(names)) == len(datasets.SETS) + len(datasets.CUT)
+    assert {name.removesuffix("-cut") for name in names} == set(datasets.SETS)
+
+
+def test_our_scaling_gives_every_view_the_same_variance():
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.2, (50, 30))  # mostly zeros
+    dense = rng.normal(3, [1, 100, 0.01], (50, 3))
+    X = datasets.our_scaling([counts, dense])
+    np.testing.assert_allclose([X[:, :30].var(axis=0).sum(), X[:, 30:].var(axis=0).sum()], 1)
+    for part, expected in ((X[:, :30], normalize(counts.astype(float))), (X[:, 30:], scale(dense))):
+        ratio = pdist(part) / pdist(expected)
+        np.testing.assert_allclose(ratio, ratio[0])
+
+
+def test_bins_count_samples_in_the_cluster_of_their_class():
+    y = np.array([0, 0, 0, 1, 1, 1])
+    sure = np.array([0.95, 0.95, 0.6, 0.8, 0.4, 1.0])
+    label = np.array([2, 2, 0, 0, 0, 2])  # cluster 2 is class 0, cluster 0 is class 1, cluster 1 is empty
+    memberships = np.repeat((1 - sure[:, None]) / 2, 3, axis=1)
+    memberships[np.arange(6), label] = sure
+    expected = [[1, 0.4, 1], [1, 0.6, 0], [1, 0.8, 1], [2, 1.9, 2], [1, 1.0, 0]]
+    np.testing.assert_allclose(accuracy.bins(memberships, y), expected)
+    lines = accuracy.calibration_table([{"bins": expected}, {"ACC": 1.0}, {"bins": expected}]).splitlines()
+    assert lines[2] == "| 0 to 0.5 | 2 | 0.400 | 1.000 |" and len(lines) == 7
+
+
+def test_a_stopped_run_goes_on(tmp_path, capsys):
+    file = tmp_path / "rows.jsonl"
+    known = {"set": "digits-cut", "method": "k-means", "seed": 0, "ACC": -1.0, "NMI": 0.0, "ARI": 0.0, "seconds": 0.0}
+    file.write_text(json.dumps(known) + "\n")
+    tasks = [("digits-cut", "k-means", seed) for seed in range(2)]
+    first = accuracy.run_all(tasks, 1, file)
+    assert first[0] == known and first[1]["ACC"] > 0.4  # read; computed
+    assert [json.loads(line) for line in file.read_text().splitlines()] == first
+    capsys.readouterr()
+    assert accuracy.run_all(tasks, 1, file) == first
+    assert capsys.readouterr().out == ""  # nothing was computed
+
+
+def test_means_are_of_sets_not_of_rows():
+    rows = [{"set": name, "method": "agtf", "ACC": value} for name, value in (("a", 0.0), ("a", 0.0), ("b", 1.0))]
+    assert accuracy.mean(rows, ["a", "b"], "agtf", "ACC") == pytest.approx(0.5)
+    line = accuracy.table(rows, "ACC", ["a", "b"], ["agtf"]).splitlines()[-1]
+    assert line == "| agtf | 0.000 ± 0.000 | 1.000 ± 0.000 | **0.500** |"
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_plain_solver_that_is_timed_does_the_same_iterations(dense):
+    V, K = 3, 4
+    S, y = speed.graph_of_clusters(80, 24, V, K, 5)
+    times, *ours = speed.seconds_per_iteration(S, y, V, K, 3)
+    plain_times, *plain = speed.plain_iterations(S, y, V, K, 3, dense)
+    assert len(times) == len(plain_times) == 3
+    for X, Z in zip(ours, plain):
+        np.testing.assert_allclose(X.reshape(-1, V, K).transpose(1, 0, 2), Z, atol=1e-8)
+
+
+@conftest.needs_jit
+def test_whole_runs_are_timed_beside_k_means():
+    row = speed.job_beside_kmeans("made-up", 600)
+    json.dumps(row)  # it is handed over by a process of its own
+    assert row["n"] == 600 and row["ratio"] == row["agtf s"] / row["KMeans s"]
+    assert min(row["agtf ACC"], row["KMeans ACC"], row["MiniBatch NMI"]) > 0.9
