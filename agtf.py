@@ -49,7 +49,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
+from threadpoolctl import ThreadpoolController  # which scikit-learn needs, too
 
 __version__ = "0.1.0"
 __all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_confusion plot_convergence
