@@ -23,13 +23,15 @@ import json
 import os
 import re
 import sys
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain, islice
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -46,7 +48,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
+from threadpoolctl import ThreadpoolController  # which scikit-learn needs, too
 
 __version__ = "0.1.0"
 __all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_confusion plot_convergence
@@ -226,28 +228,107 @@ def _gaps(H, z, J):
     return to_H, to_J
 
 
-@cache
+@cache  # because it searches the loaded libraries
 def _thread_pools():
-    return ThreadpoolController()  # searches the loaded libraries, so once
+    """The libraries whose limit is each thread's own (OpenMP, but not Microsoft's), and those with one for all."""
+    libraries = ThreadpoolController().lib_controllers
+    own = [library for library in libraries if library.internal_api == "openmp" and library.prefix != "vcomp"]
+    return own, [library for library in libraries if library not in own]
 
 
-def _one_thread():
-    """For a with: BLAS and OpenMP on one thread. Their sums depend on the number; our own blocks fill the cores."""
-    return _thread_pools().limit(limits=1)
+_thread = threading.local()  # .threads: how many its call may use, in threads that work for a call of ours
+_process = SimpleNamespace(lock=threading.Lock(), calls=0, before=[])  # calls in all threads; limits before the first
+
+
+@contextmanager
+def _limits(n_jobs=None):
+    """For a with: n_jobs threads of ours, and BLAS and OpenMP on one, because their sums depend on the number."""
+    whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and not (whole and (n_jobs == -1 or n_jobs >= 1)):
+        raise ValueError(f"n_jobs must be None, -1 or an int of at least 1, got {n_jobs!r}")
+    threads = numba.config.NUMBA_NUM_THREADS if n_jobs in (None, -1) else int(n_jobs)
+    outer = getattr(_thread, "threads", None)  # a call within a call, from a callback
+    _thread.threads = threads if outer is None else min(threads, outer)
+    try:
+        with _one_library_thread() if outer is None else nullcontext():
+            yield
+    finally:
+        _thread.threads = outer
+
+
+@contextmanager
+def _one_library_thread():
+    """BLAS has one limit for the process: the first call that begins sets it, the last that ends gives it back."""
+    own, shared = _thread_pools()
+    before = [(library, library.num_threads) for library in own]
+    with _process.lock:
+        if _process.calls == 0:
+            _process.before = [(library, library.num_threads) for library in shared]
+            for library in shared:
+                _set_limit(library, 1)
+        _process.calls += 1
+    try:
+        for library in own:
+            _set_limit(library, 1)
+        yield
+    finally:
+        with _process.lock:
+            _process.calls -= 1
+            if _process.calls == 0:
+                _give_back_shared_limits()
+        for library, number in before:
+            _set_limit(library, number)
+
+
+def _set_limit(library, number):
+    # Newer threadpoolctl lets the thread that set OpenBLAS's limit own it: others then set it in vain, in silence. Here
+    # the thread that gives it back need not be the one that set it.
+    disown = getattr(library, "clear_controlling_thread", lambda force: None)
+    disown(force=True)
+    library.set_num_threads(number)
+    disown(force=True)
+
+
+def _give_back_shared_limits():
+    for library, number in _process.before:
+        if library.num_threads == 1:  # otherwise somebody else has set it meanwhile, and it is theirs
+            _set_limit(library, number)
+
+
+def _forget_other_threads():
+    """In a forked child only the thread that forked lives on; the calls of the others will not end there."""
+    calls = int(getattr(_thread, "threads", None) is not None)
+    if _process.calls > calls == 0:
+        _give_back_shared_limits()
+    _process.calls = calls
+    _process.lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_process.lock.acquire, after_in_parent=_process.lock.release, after_in_child=_forget_other_threads
+    )
+
+
+def _begin_worker():
+    """A worker is one thread for its call, and so are the libraries in it; its settings end with it."""
+    for library in _thread_pools()[0]:
+        _set_limit(library, 1)
+    _thread.threads = 1
 
 
 def _map_rows(function, n, rows=4096):
-    """[function(lo, hi), ...] over fixed blocks of rows, in order, on numba's number of threads.
+    """[function(lo, hi), ...] over fixed blocks of rows, in order, on the threads that the running call may use.
 
     The blocks do not depend on the number of threads, so sums over the list do not either. Plain threads, because
     every kernel and NumPy release the interpreter's lock, and because they survive forks and concurrent callers,
     which numba's own thread pools do not.
     """
     blocks = [(lo, min(lo + rows, n)) for lo in range(0, n, rows)]
-    threads = min(len(blocks), numba.config.NUMBA_NUM_THREADS)
+    threads = min(len(blocks), getattr(_thread, "threads", None) or numba.config.NUMBA_NUM_THREADS)
     if threads <= 1:
         return [function(lo, hi) for lo, hi in blocks]
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads, initializer=_begin_worker) as pool:
         return list(pool.map(lambda block: function(*block), blocks))
 
 
@@ -1065,14 +1146,25 @@ def _spectrum(A, k, r, seed):
     return np.maximum(square[: -r - 1 : -1], 0.0), basis @ turn[:, : -r - 1 : -1]
 
 
+def _kmeans(X, k, **options):
+    """KMeans fitted to X, with fewer than k clusters where X has fewer rows that its distances can tell apart.
+
+    It would warn of them, and filters for warnings belong to the process: a thread must not change them.
+    """
+    centred = X - X.mean(axis=0)
+    place = centred @ np.random.RandomState(0).normal(size=X.shape[1])  # rows that differ do on a random line, too
+    order = np.argsort(place)
+    # Half of the digits are lost in |x|^2 - 2xc + |c|^2.
+    apart = np.diff(place[order]) > 1e-7 * np.linalg.norm(centred[order], axis=1)[1:]
+    return KMeans(min(k, 1 + apart.sum()), **options).fit(X)
+
+
 def _kmeans_rule(X, k, rng):
     """k-means, then rounds of linear discriminants: directions along which the clusters spread anyway count less.
 
     Returns the labels of X (n, features), and the estimator that predicts them.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters: we say so ourselves
-        rule = KMeans(k, n_init=_RESTARTS, random_state=rng.randint(2**31 - 1)).fit(X)
+    rule = _kmeans(X, k, n_init=_RESTARTS, random_state=rng.randint(2**31 - 1))
     labels = rule.labels_
     for _ in range(_ROUNDS):
         if k == 1 or np.bincount(labels, minlength=k).min() < 2:  # one sample has no spread to learn from
@@ -1555,7 +1647,7 @@ class Result:
         there. Views of a dict and columns of DataFrames are matched by name where the model was fitted on names.
         """
         given = self._matched(views)
-        with _one_thread():
+        with _limits(n_jobs):
             seen = _observed(given, mask)
             n, V = seen.shape
             data = _Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen)
@@ -1957,7 +2049,7 @@ def _cluster(tables, k, mask, given, fewest):
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
     progress = _Progress(given["verbose"])
-    with _one_thread():
+    with _limits(given["n_jobs"]):
         rows, at, anchors = _prepare(tables, mask, s, rng, progress)
         data = rows.data
         progress("finding a start")
@@ -2291,7 +2383,7 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
         raise ValueError(f"k_max must be an int between 2 and the number of samples less one, {n - 1}, got {k_max!r}")
     s = _resolve({**AGTF(scale=scale).get_params(), "random_state": random_state}, k_max, n, V)
     rng = _random_state(random_state)
-    with _one_thread():
+    with _limits(n_jobs):
         rows, _, anchors = _prepare(tables, mask, s, rng, _Progress(0))
         sample = rows.head(_SAMPLE)
         parts = [p.spectrum for p in _projections(sample, anchors, k_max, k_max + 1, rng)]
@@ -2869,7 +2961,7 @@ def plot_k(suggestion, ax=None):
 
 def _kmeans_baseline(views, k, random_state=0):
     """Labels of k-means on all scaled features together, the comparison of the digits demo."""
-    with _one_thread():
+    with _limits():
         data = _arrange(_as_tables(views), None, True, [(["auto"] * len(views), 1)])
         found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_
     return found[np.argsort(data.rows)]

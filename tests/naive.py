@@ -246,7 +246,7 @@ def algorithm1(S, H, Q, J, F, p, lambda1, lambda2, mu, rho, sigma, growth, itera
             "Q-H": np.abs(Q - H).max(), "Q-J": np.abs(Q - J).max(), "G-F": np.abs(G - F).max(),
             "fit": fit, "H_norm": H_norm, "G_norm": G_norm, "objective": fit + lambda1 * H_norm + lambda2 * G_norm,
             "mu": mu, "rho": rho, "sigma": sigma,
-        })
+        })  # fmt: skip
 
         Y1 = Y1 + mu * (H - Q)
         Y2 = Y2 + rho * (H - J)

@@ -87,9 +87,9 @@ def test_equal_rows_share_a_label():
 
 def test_collapse_is_reported():
     views, _ = blobs(n=80)
-    with pytest.warns(UserWarning, match="lambda"):
+    with pytest.warns(UserWarning, match=r"come apart: .*; lambda2=1e\+12 is probably too large"):
         agtf.cluster(views, 3, lambda2=1e12)
-    with pytest.warns(UserWarning, match="lambda"):
+    with pytest.warns(UserWarning, match=r"come apart: .*; lambda1=1e\+12 is probably too large"):
         agtf.cluster(views, 3, lambda1=1e12)
 
 
@@ -101,7 +101,7 @@ def test_two_hundred_clusters():
 
 
 @needs_jit
-@pytest.mark.parametrize("problems", [200, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("problems", [50, pytest.param(1000, marks=pytest.mark.slow)])
 def test_soak(problems):
     """Small random problems of every kind, with no warning that is not ours."""
     draw = np.random.default_rng(1)

@@ -25,6 +25,18 @@ def test_read_only_installation_works_without_cache(tmp_path):
 
 
 @pytest.mark.skipif(JIT_OFF, reason="this is the run without the compiler")
+def test_kernels_updates_and_graphs_pass_without_the_compiler():
+    env = dict(os.environ, NUMBA_DISABLE_JIT="1")
+    chosen = "test_tensors or test_solver or graph or anchors or distances"
+    tests = ["-pno:cacheprovider", "tests/test_tensors.py", "tests/test_solver.py", "tests/test_cluster.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-qx", *tests, "-k", chosen], cwd=ROOT, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(JIT_OFF, reason="this is the run without the compiler")
 def test_everything_passes_without_the_compiler_and_covers_the_module(tmp_path):
     env = dict(os.environ, NUMBA_DISABLE_JIT="1", COVERAGE_FILE=str(tmp_path / "coverage"))
     tests = [sys.executable, "-m", "coverage", "run", f"--include={ROOT / 'agtf.py'}", "-m", "pytest", "-qx"]

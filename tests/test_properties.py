@@ -1,4 +1,4 @@
-"""Contracts of the public functions, searched by hypothesis: 50 examples each, 2,500 with `-m slow`."""
+"""Contracts of the public functions, searched by hypothesis: 30 examples each, 2,500 with `-m slow`."""
 
 import tempfile
 import warnings
@@ -152,7 +152,7 @@ PROPERTIES = [
 ]
 
 
-@pytest.mark.parametrize("examples", [3 if JIT_OFF else 50, pytest.param(2500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [3 if JIT_OFF else 30, pytest.param(2500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("holds", PROPERTIES, ids=lambda holds: holds.__name__)
 def test_property(holds, examples):
     @settings(max_examples=examples, deadline=None, derandomize=examples < 100, suppress_health_check=list(HealthCheck))

@@ -1,6 +1,7 @@
 """The notebooks of tutorials/: the committed files are in order, and every one runs in a fresh kernel.
 
 They run in their reduced mode (AGTF_FAST=1), with data from AGTF_DATA if it is there, with the built-in digits if not.
+The first three by default, the others, which take longer, with `-m slow`.
 """
 
 import json
@@ -101,7 +102,11 @@ def test_the_folder_stays_small():
 
 @needs_jit
 @pytest.mark.filterwarnings("default")  # warnings of the notebook machinery are not ours
-@each_notebook
+@pytest.mark.parametrize(
+    "path",
+    [*NOTEBOOKS[:3], *(pytest.param(path, marks=pytest.mark.slow) for path in NOTEBOOKS[3:])],
+    ids=lambda path: path.stem,
+)
 def test_runs(path, monkeypatch, tmp_path):
     nbformat = pytest.importorskip("nbformat", reason="running notebooks needs nbformat")
     nbclient = pytest.importorskip("nbclient", reason="running notebooks needs nbclient")
