@@ -29,6 +29,8 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from html import escape
+from string import Template
 from types import SimpleNamespace
 
 import numba
@@ -50,9 +52,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController  # a dependency of scikit-learn
 
 __version__ = "0.1.0"
-__all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_confusion plot_convergence
-plot_embedding plot_explain plot_gallery plot_grid plot_indicator plot_k plot_sweep plot_views schatten_norm
-schatten_prox score suggest_k tprod ttranspose""".split()
+__all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_clusters plot_confusion
+plot_convergence plot_embedding plot_explain plot_gallery plot_grid plot_indicator plot_k plot_profile plot_sweep
+plot_views schatten_norm schatten_prox score suggest_k tprod ttranspose""".split()
 
 # ======================================================================================================================
 # 1 kernels: the loops that NumPy does not have. Each works on rows lo..hi without the interpreter's lock, and has a
@@ -1185,6 +1187,34 @@ class Result:
         anchors = self.anchors[graph.index[0]]
         return Explanation(i, label, self.slices, anchors, graph.weight[0], clusters, votes, shares)
 
+    def describe(self, cluster=None):
+        """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
+
+        All clusters, line c for cluster c: `sizes`; `certainty`, the mean membership of the samples in their cluster;
+        `mixing` (k, k), the mean memberships of a cluster's samples in all clusters; `closest`, the other cluster with
+        the highest of these; `confused`, the share of the samples with a membership above 0.1 in that one; `agreement`
+        (k, slices), the share of the samples whose label the slice alone would give, by its anchors' votes; `views`,
+        `features` and `differences` (k, 3), what sets it apart most; `typical` (k, 8), the samples with the highest
+        memberships, of equal ones those with most of their anchors' votes.
+
+        One cluster: the same about it, `views`, `features`, `differences`, `means` and `other_means` of all features,
+        the most different first, in the units of the data; `anchors` that stand for it, the most certain first, and
+        `anchor_certainty`; `border`, its samples with a membership above 0.1 in another cluster, the most torn first,
+        `neighbours`, that other cluster, and `border_memberships` (samples, 2) in both.
+
+        Differences are standardised (Cohen's d): the mean of the cluster less that of all other samples, divided by
+        the standard deviation within these two groups; at most 1000. Samples not seen in a view are left out there.
+        """
+        if cluster is None:
+            return _describe(self)
+        k = self.memberships.shape[1]
+        cluster = _whole("the cluster", cluster, 0, k - 1, f"lie between 0 and {k - 1}")
+        return _describe_cluster(self, _describe(self), cluster)
+
+    def report(self, path):
+        """Write the result as one HTML page that needs nothing else, below 3 MB unless the clusters alone take more."""
+        _report(self, path)
+
     def save(self, path):
         """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
@@ -1687,6 +1717,449 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0):
 
 
 # ======================================================================================================================
+# 8b describe and report: what sets the clusters apart, as arrays, as tables and as one page.
+
+_TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
+_STRONGEST = 1000.0  # bound of standardised differences, for features that do not vary within the groups
+_REPORT_BYTES = 2_900_000  # a page stays below 3 MB; samples that do not fit are left out, and it says so
+
+
+def _profile(data, labels, k):
+    """Per given view (count, mean, variance) of the samples seen there: (k,), (k, d_v), (k, d_v), in the user's units.
+
+    `labels` are in working order, like the rows of `data`.
+    """
+    profile = [None] * len(data.views)
+    for v, slot in enumerate(data.slots):
+        seen = slice(None) if data.seen is None else data.seen[:, v]
+        profile[slot] = _cluster_moments(data.views[v], data.rows[seen], labels[seen], k)
+    return profile
+
+
+def _cluster_moments(table, rows, labels, k):
+    """Size, means and variances of every cluster, in one pass over the table's `rows`, whose labels are given.
+
+    Sums are taken of differences from the cluster's first sample. It is a member, so the variance is at least the n-th
+    part of its own square, and the difference of two sums loses no more than n roundings, whatever the units.
+    """
+    count, d = np.bincount(labels, minlength=k), table.shape[1]
+    found, first = np.unique(labels, return_index=True)
+    shift = np.zeros((k, d))
+    shift[found] = table[rows[first]].toarray() if sparse.issparse(table) else table[rows[first]]
+
+    def sums(lo, hi):
+        block, label = table[rows[lo:hi]], labels[lo:hi]
+        members = sparse.csc_array((np.ones(hi - lo), label, np.arange(hi - lo + 1)), (k, hi - lo))
+        with np.errstate(over="ignore", invalid="ignore"):  # values too large to square have no variance
+            if not sparse.issparse(block):
+                delta = block - shift[label]
+                return members @ delta, members @ delta**2
+            delta = block.data - shift[np.repeat(label, np.diff(block.indptr)), block.indices]
+            parts = (delta, delta**2, np.ones(len(delta)))
+            return [members @ sparse.csr_array((part, block.indices, block.indptr), block.shape) for part in parts]
+
+    # Few large blocks: each hands back matrices of the size of the clusters' means.
+    parts = [sum(part) for part in zip(*_map_rows(sums, len(rows), rows=max(4096, len(rows) // 32)))]
+    size = np.maximum(count, 1)[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sparse.issparse(table):
+            total, squares, stored = (part.toarray() for part in parts)
+            zeros = count[:, None] - stored
+            parts = total - zeros * shift, squares + zeros * shift**2
+        total, squares = parts
+        return count, shift + total / size, np.maximum(squares / size - (total / size) ** 2, 0.0)
+
+
+def _standardised(count, mean, variance):
+    """How every cluster differs from the rest in one view's features (k, d), and the rest's means.
+
+    Cohen's d: the cluster's mean less that of all other samples, divided by the standard deviation within these two
+    groups; the clusters among the others may differ, which counts as spread. 0 where there is nothing to compare.
+    """
+    weight = count[:, None].astype(float)
+    rest = weight.sum() - weight
+    origin = mean[count.argmax()]  # a feature that is the same everywhere gives differences of exactly 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = mean - origin
+        first, second = weight * centred, weight * (variance + centred**2)
+        others = (first.sum(axis=0) - first) / np.maximum(rest, 1.0)
+        spread = weight * variance + np.maximum(second.sum(axis=0) - second - rest * others**2, 0.0)
+        difference = np.where((weight > 0) & (rest > 0), centred - others, 0.0)
+        deviation = np.maximum(np.sqrt(spread / max(weight.sum(), 1.0)), np.abs(difference) / _STRONGEST)
+        out = np.divide(difference, deviation, out=np.zeros_like(difference), where=deviation > 0)
+    return np.nan_to_num(out), np.where(rest > 0, others + origin, np.nan)
+
+
+class _Cell(str):
+    """A table's cell that is more than its text where HTML is shown."""
+
+    def __new__(cls, text, html):
+        cell = super().__new__(cls, text)
+        cell.html = html
+        return cell
+
+
+def _printable(text, width=40):
+    text = "".join(x if x.isprintable() else " " for x in str(text))
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _samples_cell(result, samples):
+    """Samples by name or number; the report makes links of them."""
+    names = [str(i) if result.sample_names is None else _printable(result.sample_names[i]) for i in samples]
+    links = [f'<a data-sample="{i}">{escape(name)}</a>' for i, name in zip(samples, names)]
+    return _Cell(", ".join(names), ", ".join(links))
+
+
+def _bar_cell(value, most, form):
+    """A number and a bar from 0 to value / most; with a sign in the format, 0 is in the middle."""
+    length, text = 50 * value / most if most > 0 else 0.0, form.format(value)
+    side, box = ("less" if length < 0 else "more"), ("-50 0 100 8" if "+" in form else "0 0 50 8")
+    bar = f'<rect class="{side}" x="{min(length, 0):.1f}" width="{abs(length):.1f}" height="8"/>'
+    return _Cell(text, f'<svg viewBox="{box}" preserveAspectRatio="none" width="80" height="8">{bar}</svg> {text}')
+
+
+def _is_number(cell):
+    return re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]\d+)?%?|nan|inf)|-", cell) is not None
+
+
+def _html_table(header, rows, kind=""):
+    def line(cells, tag, mark=""):
+        marks = (' class="n"' if _is_number(cell) else mark for cell in cells)
+        texts = (cell.html if isinstance(cell, _Cell) else escape(cell) for cell in cells)
+        return "<tr>" + "".join(f"<{tag}{mark}>{text}</{tag}>" for mark, text in zip(marks, texts)) + "</tr>"
+
+    body = "\n".join(line(cells, "td") for cells in rows)
+    head = line(header, "th", ' scope="col"')
+    return f'<div class="wide"><table class="{kind}"><thead>{head}</thead><tbody>\n{body}</tbody></table></div>'
+
+
+class Description(SimpleNamespace):
+    """Clusters as `Result.describe` finds them: prints as tables, in notebooks too; the numbers are attributes."""
+
+    def __str__(self):
+        blocks = [self.title]
+        for title, header, rows in self.tables:
+            columns = [(max(map(len, c)), all(map(_is_number, c[1:])), c) for c in zip(header, *rows)]
+            columns = [[x.rjust(width) if right else x.ljust(width) for x in c] for width, right, c in columns]
+            blocks.append("\n".join([title, *("  ".join(line).rstrip() for line in zip(*columns))]))
+        return "\n\n".join(blocks)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        tables = (f"<h4>{escape(title)}</h4>{_html_table(*table)}" for title, *table in self.tables)
+        return f"<h3>{escape(self.title)}</h3>{''.join(tables)}"
+
+    def to_frame(self):
+        """The numbers as a pandas DataFrame: a line per cluster, or per feature of the one cluster."""
+        import pandas
+
+        names, values = zip(*self.columns)
+        return pandas.DataFrame(dict(enumerate(values))).set_axis(names, axis=1)
+
+
+def _describe(result):
+    """All clusters, see `Result.describe`."""
+    labels, (n, k) = result.labels, result.memberships.shape
+    votes = _votes(result._graph, result._slice_memberships())
+    members = sparse.csc_array((np.ones(n), labels, np.arange(n + 1)), (k, n))
+    sizes = np.bincount(labels, minlength=k)
+
+    def mean(values):
+        return members @ values / np.maximum(sizes, 1)[:, None]
+
+    mixing, support = mean(result.memberships), votes.mean(axis=1)
+    towards = mixing + 1e-9 * mean(support)  # the anchors decide between equals
+    np.fill_diagonal(towards, -1.0)
+    closest = towards.argmax(axis=1) if k > 1 else np.array([-1])
+    torn = (result.memberships[np.arange(n), closest[labels]] > _TORN) & (k > 1)
+    own, typical = (np.arange(n), labels), np.full((k, 8), -1)
+    order = np.lexsort((-support[own], -result.memberships[own], labels))
+    for c, some in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
+        typical[c, : len(some)] = some[:8]
+    closest[sizes == 0] = -1
+    view, feature, name, difference, _, _ = features = _compare(result)
+    top = np.argsort(-np.abs(difference), axis=1, kind="stable")[:, :3]
+    found = Description(
+        title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
+        confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), views=view[top],
+        features=feature[top], differences=np.take_along_axis(difference, top, axis=1), typical=typical,
+        _features=features,
+    )  # fmt: skip
+
+    def link(c):
+        return _Cell(str(c), f'<a data-cluster="{c}">{c}</a>') if c >= 0 else "-"
+
+    percent, slices = "{:.0%}".format, [_printable(x, 20) for x in result.slices]
+    apart = [[f"{slices[view[j]]}: {_printable(name[j])} {d[j]:+.1f}" for j in some if d[j]]
+             for some, d in zip(top, difference)]  # fmt: skip
+    columns = [("cluster", range(k), link), ("size", sizes, str), ("sure", found.certainty, percent)]
+    columns += [("closest", closest, link), ("confused", found.confused, percent)]
+    columns += [(f"{x} agrees", share, percent) for x, share in zip(slices, found.agreement.T)]
+    columns += [("set apart by", ["; ".join(some) for some in apart], str)]
+    columns += [("typical samples", [some[some >= 0][:3] for some in typical], partial(_samples_cell, result))]
+    found.columns = [(header, values) for header, values, _ in columns]
+    header, rows = [x for x, *_ in columns], list(zip(*([form(x) for x in values] for _, values, form in columns)))
+    found.tables = [("how sure, and how far each view agrees", header[:-2], [row[:-2] for row in rows])]
+    found.tables += [("what they are", header[:1] + header[-2:], [row[:1] + row[-2:] for row in rows])]
+    return found
+
+
+def _compare(result):
+    """Of all features of all views: view, number and name (D,), differences, others' means and own means (k, D)."""
+    view, feature, name, rest = [], [], [], []
+    for v, (count, mean, variance) in enumerate(result._profile):
+        d = mean.shape[1]
+        view += [v] * d
+        feature += range(d)
+        name += result.feature_names[v] or [f"feature {j}" for j in range(d)]
+        rest.append((*_standardised(count, mean, variance), np.where(count[:, None] > 0, mean, np.nan)))
+    return np.array(view), np.array(feature), np.array(name, object), *map(np.hstack, zip(*rest))
+
+
+def _describe_cluster(result, everything, c):
+    """One cluster, see `Result.describe`, from the description of all."""
+    view, feature, name, difference, other_mean, mean = everything._features
+    order = np.argsort(-np.abs(difference[c]), kind="stable")
+    view, feature, name = view[order], feature[order], name[order]
+    difference, other_mean, mean = (x[c, order] for x in (difference, other_mean, mean))
+    certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
+    voters = voters[np.argsort(-certainty[voters], kind="stable")]
+    voters = voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # not once for every draw
+    inside = np.flatnonzero(result.labels == c)
+    pair, neighbour = _two_memberships(result.memberships[inside], c)
+    torn = np.flatnonzero(pair[:, 1] > _TORN)
+    torn = torn[np.argsort(pair[torn, 0] - pair[torn, 1], kind="stable")]
+    found = Description(
+        cluster=c, size=len(inside), certainty=everything.certainty[c], closest=int(everything.closest[c]),
+        confused=everything.confused[c], agreement=everything.agreement[c], views=view, features=feature,
+        differences=difference, means=mean, other_means=other_mean, anchors=result.anchors[voters],
+        anchor_certainty=certainty[voters], typical=everything.typical[c][everything.typical[c] >= 0],
+        border=inside[torn], neighbours=neighbour[torn], border_memberships=pair[torn], tables=[],
+    )  # fmt: skip
+    near = f", closest to cluster {found.closest}, confused {found.confused:.0%}" if found.closest >= 0 else ""
+    found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
+    found.columns = [("view", [result.view_names[v] for v in view]), ("feature", name), ("difference", difference)]
+    found.columns += [("mean", mean), ("others", other_mean)]
+    for v, view_name in enumerate(result.view_names):
+        bar = partial(_bar_cell, most=np.abs(difference).max(), form="{:+.2f}")
+        rows = [(_printable(name[j]), bar(difference[j]), f"{mean[j]:.4g}", f"{other_mean[j]:.4g}")
+                for j in np.flatnonzero(view == v)[:5]]  # fmt: skip
+        title = f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}"
+        found.tables.append((title, ("feature", "difference", "mean", "others"), rows))
+    shown = {"typical": found.typical, "anchors": found.anchors}
+    rows = [(what, _samples_cell(result, some[:8])) for what, some in shown.items()]
+    found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
+    rows = [(_samples_cell(result, [i]), f"{a:.2f}", f"{b:.2f}", str(other))
+            for i, (a, b), other in zip(found.border[:8], found.border_memberships, found.neighbours)]  # fmt: skip
+    title = f"{len(torn)} samples on its border, the most torn first"
+    found.tables.append((title, ("sample", "here", "there", "cluster"), rows))
+    return found
+
+
+def _two_memberships(memberships, labels):
+    """Memberships (n, 2) in the labels' clusters and in the best other ones, and which those are."""
+    rows, others = np.arange(len(memberships)), memberships.copy()
+    others[rows, labels] = -1.0
+    second = others.argmax(axis=1)
+    return np.stack([memberships[rows, labels], np.maximum(others[rows, second], 0.0)], axis=1), second
+
+
+def _report(result, path):
+    """The page of `Result.report`."""
+    everything, cards, first = _describe(result), [], []
+    for c in range(len(everything.sizes)):
+        card = _describe_cluster(result, everything, c)
+        cards.append(f'<article id="cluster-{c}">{card._repr_html_()}</article>')
+        first += [*card.typical, *card.border[:8], *card.anchors[:8]]
+    views = [f"{_printable(name)} ({p[1].shape[1]} features)" for name, p in zip(result.view_names, result._profile)]
+    ended = {"tol": "converged", "callback": "stopped by the callback"}.get(result.stopped_by, "not converged")
+    numbers, words = everything.tables
+    clusters = numbers[1] + words[1][1:], [a + b[1:] for a, b in zip(numbers[2], words[2])]
+    share = everything.sizes @ everything.agreement / everything.sizes.sum()
+    agreement = [(_printable(name), _bar_cell(x, 1.0, "{:.1%}")) for name, x in zip(result.slices, share)]
+    many, low = np.histogram(result.memberships.max(axis=1), bins=10, range=(0, 1))
+    certainty = [(f"{a:.0%} to {a + 0.1:.0%}", _bar_cell(x, many.max(), "{}")) for a, x in zip(low, many) if x]
+    parts = {
+        "title": escape(everything.title), "version": __version__, "cards": "\n".join(cards),
+        "facts": escape(f"{', '.join(views)}; {len(result.anchors)} anchors; {result.n_iter} iterations, {ended}"),
+        "options": escape(", ".join(f"{name} = {_printable(repr(x))}" for name, x in result.options.items())),
+        "clusters": _html_table(*clusters, "sortable"), "convergence": _convergence_svg(result),
+        "agreement": _html_table(("view", "share of the samples"), agreement),
+        "certainty": _html_table(("membership", "samples"), certainty),
+    }  # fmt: skip
+    room = _REPORT_BYTES - len(_PAGE) - sum(len(part.encode(errors="replace")) for part in parts.values())
+    parts["data"], parts["left_out"] = _lookup(result, first, room)
+    with open(path, "w", encoding="utf-8", errors="xmlcharrefreplace") as file:
+        file.write(Template(_PAGE).substitute(parts))
+
+
+def _convergence_svg(result):
+    """The residuals over the iterations, on a logarithmic axis."""
+    logs = np.log10(np.maximum([result.history[name] for name in HISTORY[:3]], 1e-16))
+    low, high = (int(np.floor(logs.min())), int(np.floor(logs.max())) + 1) if logs.size else (0, 1)
+    drawn, height = [], 180 / (high - low)
+    for power in range(low, high + 1, (high - low) // 6 + 1):
+        y = 190 - height * (power - low)
+        drawn.append(f'<path class="grid" d="M50 {y:.1f}H590"/><text x="44" y="{y + 4:.1f}">1e{power}</text>')
+    for values, dashes in zip(logs, ("none", "9 5", "2 4")):
+        points = zip(np.linspace(50, 590, len(values)), 190 - height * (values - low))
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        drawn.append(f'<polyline points="{points}" stroke-dasharray="{dashes}"/>')
+    label = f"Residuals over {result.n_iter} iterations: Q-H solid, Q-J dashed, G-F dotted"
+    return f'<svg class="chart" viewBox="0 0 600 200" role="img">{"".join(drawn)}</svg><p class="soft">{label}</p>'
+
+
+def _lookup(result, first, room):
+    """What the page knows of single samples, as JSON of at most `room` bytes, and a sentence on what was left out.
+
+    Samples in `first` come first, then the least certain ones: all with their clusters, then explanations, while there
+    is room.
+    """
+    n, k = result.memberships.shape
+    pair, second = _two_memberships(result.memberships, result.labels)
+    order = np.append(np.array(first, int), np.argsort(pair[:, 0] - pair[:, 1], kind="stable"))
+    order = order[np.sort(np.unique(order, return_index=True)[1])]
+    names = None if result.sample_names is None else [str(name) for name in result.sample_names]
+    size = np.full(n, len(str(n)) + 2 * len(str(k)) + 11)  # a number, two clusters, two percentages, the commas
+    size += 0 if names is None else np.array([len(_json(name)) + 1 for name in names])
+    order = order[np.cumsum(size[order]) <= 0.8 * room]
+    kept = np.sort(order)
+    percent = np.rint(100 * pair[kept]).astype(int)
+    data = {"slices": result.slices, "number": kept.tolist() if len(kept) < n else None, "why": {}}
+    data |= {"label": result.labels[kept].tolist(), "next": second[kept].tolist()}
+    data |= {"here": percent[:, 0].tolist(), "there": percent[:, 1].tolist()}
+    data["name"] = None if names is None else [names[i] for i in kept]
+    room -= len(_json(data))
+    for lo in range(0, len(order), 256):
+        more = _explanations(result, order[lo : lo + 256])
+        room -= len(_json(more))
+        if room < 0:
+            break
+        data["why"] |= more
+    if len(data["why"]) == n:
+        return _json(data), ""
+    text = f"To keep this page small, {n - len(data['why'])} of {n} samples have no explanation here"
+    text += f" and {n - len(kept)} of them are not listed at all" if len(kept) < n else ""
+    return _json(data), f"{text}; the least certain were kept. In Python, result.explain(i) explains any sample."
+
+
+def _explanations(result, samples):
+    """{sample: by slice [share, three [cluster, vote], four [anchor, weight, its cluster]]}, numbers in percent."""
+    graph, memberships = result._graph.rows(samples), result._slice_memberships()
+    votes, slices = _votes(graph, memberships), np.arange(len(memberships))[None, :, None]
+    support = votes[np.arange(len(samples)), :, result.labels[samples]]
+    share = support / np.maximum(support.sum(axis=1, keepdims=True), 1e-300)
+    best = np.argsort(-votes, axis=2, kind="stable")[:, :, :3]
+    near = np.argsort(-graph.weight, axis=2, kind="stable")[:, :, :4]
+    vote, weight = np.take_along_axis(votes, best, axis=2), np.take_along_axis(graph.weight, near, axis=2)
+    near = np.take_along_axis(graph.index, near, axis=2)
+    clusters = memberships.argmax(axis=2)[slices, near]
+    share, vote, weight = (np.rint(100 * x).astype(int) for x in (share, vote, weight))
+    voted, anchors = np.stack([best, vote], axis=3), np.stack([result.anchors[near], weight, clusters], axis=3)
+    parts = zip(share.tolist(), voted.tolist(), anchors.tolist())
+    return {i: list(zip(*why)) for i, why in zip(samples.tolist(), parts)}
+
+
+def _json(data):
+    """Compact, and safe inside a script element: no text in it can end the element."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+# One page that may load nothing, which its policy makes sure of. Colours are from the pictures' set.
+_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>$title</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"
+content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"><style>
+:root { color-scheme: light dark; --back: #fff; --text: #1b1b1f; --soft: #5b5b66; --line: #d5d5dd; --card: #f7f7fa;
+  --more: #332288; --less: #cc6677 }
+@media screen and (prefers-color-scheme: dark) { :root { --back: #16161a; --text: #e8e8ee; --soft: #a5a5b2;
+  --line: #3a3a44; --card: #202027; --more: #88ccee } }
+* { box-sizing: border-box } :focus-visible { outline: 2px solid var(--less) } a { color: var(--more) }
+body { margin: 0 auto; max-width: 84rem; padding: 1rem; background: var(--back); color: var(--text);
+  font: 16px/1.45 system-ui, sans-serif; overflow-wrap: anywhere }
+h2 { margin: 2rem 0 .5rem } h3 { margin: 0; font-size: 1.05rem } h4 { margin: .9rem 0 .2rem; font-size: .9rem }
+p { max-width: 60rem } .soft { color: var(--soft); font-size: .9rem } input, form button { font: inherit }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-size: .875rem; overflow-wrap: normal }
+th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap } td:has(svg) { text-align: left }
+.sortable td:nth-last-child(-n+2) { min-width: 9rem } .sortable td:nth-last-child(2) { min-width: 18rem }
+th button { all: unset; cursor: pointer; text-decoration: underline dotted } th button:focus-visible { outline: revert }
+[aria-sort=ascending] button::after { content: " ▲" } [aria-sort=descending] button::after { content: " ▼" }
+.more { fill: var(--more) } .less { fill: var(--less) } .grid { stroke: var(--line) }
+.chart { width: 30rem; max-width: 100% } polyline { fill: none; stroke: var(--more); stroke-width: 2 } text { fill: var(--soft); text-anchor: end }
+text { font-size: 12px } .row { display: flex; flex-wrap: wrap; gap: 0 3rem }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
+article { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; min-width: 0 }
+@media print { form, form ~ * { display: none } body { font-size: 11px } .cards { display: block }
+  article { break-inside: avoid; margin: .5rem 0 } .wide { overflow: visible } th button { text-decoration: none } }
+</style></head><body><main><h1>$title</h1><p>$facts.</p>
+<details><summary>Options</summary><p class="soft">$options</p></details>
+<section><h2>Look up a sample</h2><form><label>Number or name <input name="wanted" autocomplete="off"></label>
+<button>Explain</button></form><div id="answer" aria-live="polite"></div><p class="soft">$left_out</p></section>
+<h2>Clusters</h2><p class="soft">Sure: the mean membership of the samples in their cluster. Confused: the share of them
+with a membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would
+choose. Differences from all other samples are in standard deviations. The columns' names sort.</p>$clusters
+<div class="row"><section><h2>Agreement of the views</h2>$agreement</section><section><h2>Certainty</h2>$certainty
+</section><section><h2>Convergence</h2>$convergence</section></div><h2>Each cluster</h2><div class="cards">
+$cards</div><p class="soft">Written by agtf $version.</p></main>
+<script type="application/json" id="data">$data</script><script>
+const all = query => [...document.querySelectorAll(query)], [form] = document.forms, [answer] = all("#answer");
+const data = JSON.parse(all("#data")[0].textContent);
+const make = (tag, ...parts) => { const made = document.createElement(tag); made.append(...parts); return made; };
+const link = (text, target) => { const made = make("a", text); made.href = "#" + target; return made; };
+for (const a of all("a[data-sample]")) a.href = "#sample-" + a.dataset.sample;
+for (const a of all("a[data-cluster]")) a.href = "#cluster-" + a.dataset.cluster;
+for (const box of all(".wide")) if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+for (const th of all(".sortable th")) {
+  const button = make("button", ...th.childNodes), body = th.closest("table").tBodies[0];
+  th.append(button);
+  button.onclick = () => {
+    const sign = th.ariaSort === "ascending" ? -1 : 1, value = row => row.cells[th.cellIndex].textContent;
+    const order = (a, b) => parseFloat(a) - parseFloat(b) || a.localeCompare(b);
+    for (const other of all(".sortable th")) other.removeAttribute("aria-sort");
+    th.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+    body.append(...[...body.rows].sort((a, b) => sign * order(value(a), value(b))));
+  };
+}
+const place = i => data.number ? data.number.indexOf(i) : i, number = at => data.number ? data.number[at] : at;
+const name = i => data.name?.[place(i)] ?? String(i);
+function explain(at) {
+  const i = number(at), why = data.why[i], cluster = c => link("cluster " + c, "cluster-" + c);
+  const called = data.name ? name(i) + " (number " + i + ")" : i;
+  const text = make("p", "Sample " + called + " is in ", cluster(data.label[at]), ", membership " + data.here[at] +
+    "%; next is ", cluster(data.next[at]), " with " + data.there[at] + "%.", why ? "" : " Why: left out here.");
+  const row = (tag, cells) => make("tr", ...cells.map(cell => make(tag, ...[cell].flat())));
+  const rows = (why || []).map(([share, votes, anchors], v) => row("td", [data.slices[v], share + "%",
+    votes.filter(([c, vote]) => vote).map(([c, vote]) => c + ": " + vote + "%").join(", "),
+    anchors.filter(([j, weight]) => weight).flatMap(([j, weight, c], t) =>
+      [t ? ", " : "", link(name(j), "sample-" + j), " x " + weight + "% > " + c])]));
+  const head = row("th", ["view", "share in the decision", "votes", "anchors: sample x weight > cluster"]);
+  const box = make("div", make("table", make("thead", head), make("tbody", ...rows)));
+  box.className = "wide";
+  return make("div", text, why ? box : "");
+}
+function show(found, wanted) {
+  found = found.filter(at => data.label[at] !== undefined).slice(0, 5).map(explain);
+  answer.replaceChildren(...found.length ? found : [make("p", "Sample " + wanted + " is not on this page.")]);
+}
+form.onsubmit = event => {
+  event.preventDefault();
+  const wanted = form.wanted.value, named = (data.name || []).flatMap((text, at) => text === wanted ? [at] : []);
+  show(named.length ? named : /^ *[0-9]+ *$$/.test(wanted) ? [place(+wanted)] : [], wanted);
+};
+window.onhashchange = () => {
+  const wanted = location.hash.match(/^#sample-([0-9]+)/);
+  if (!wanted) return;
+  show([place(+wanted[1])], wanted[1]);
+  form.parentNode.scrollIntoView();
+};
+window.onhashchange();
+</script></body></html>
+"""
+
+
+# ======================================================================================================================
 # 9 data and scores
 
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
@@ -2052,6 +2525,44 @@ def plot_k(suggestion, ax=None):
     ax.legend(title="drops")
     text = "eigenvalue of the graphs"
     return _labelled(ax, True, xlabel="number of clusters", ylabel=text, title="How many clusters?")
+
+
+def plot_profile(result, c, ax=None):
+    """What sets cluster c apart from all other samples: a panel per view (`ax`: that many), its strongest features."""
+    found, V = result.describe(c), len(result.view_names)
+    panels, (more, less) = _axes(ax, 1 + 3 * V, 3.2, V), _colours(2)
+    for v, panel in enumerate(np.atleast_1d(panels)):
+        some = np.flatnonzero(found.views == v)[:8]
+        values = found.differences[some]
+        panel.barh(range(len(some)), values, color=np.where(values < 0, less, more))
+        names = [_printable(dict(found.columns)["feature"][j], 24).replace("$", r"\$") for j in some]
+        panel.set_yticks(range(len(some)), names)
+        panel.invert_yaxis()
+        panel.axvline(0, color="0.5", linewidth=0.8)
+        title = _printable(result.view_names[v], 24).replace("$", r"\$")
+        _labelled(panel, title=f"Cluster {c}: {title}", xlabel="difference / standard deviation")
+    return panels
+
+
+def plot_clusters(result, ax=None):
+    """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
+    found, ax = result.describe(), _axes(ax, 6, 5)
+    there = np.flatnonzero(found.sizes)
+    view, difference = found._features[0], found._features[3][there]
+    # Principal directions of the clusters' differences; every view counts alike, and no feature for everything.
+    points = np.clip(difference, -5, 5) / np.sqrt(np.bincount(view))[view]
+    U, s, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    x, y = np.pad(U * s, ((0, 0), (0, 2)))[:, :2].T
+    joined = found.mixing[np.ix_(there, there)]
+    for a, b in zip(*np.nonzero(np.triu(joined + joined.T, 1) > 0.01)):
+        ax.plot(x[[a, b]], y[[a, b]], color="0.7", linewidth=min(60 * (joined[a, b] + joined[b, a]), 12), zorder=1)
+    certainty, area = found.certainty[there], 80 + 1500 * found.sizes[there] / found.sizes.max()
+    drawn = ax.scatter(x, y, area, certainty, vmin=min(0.5, certainty.min()), vmax=1, edgecolors="0.3", zorder=2)
+    ax.figure.colorbar(drawn, ax=ax, label="certainty")
+    for at, c in enumerate(there):
+        ax.text(x[at], y[at], c, color="black" if drawn.norm(certainty[at]) > 0.5 else "white", **_CENTRED)
+    ax.margins(0.15)
+    return _labelled(ax, xticks=[], yticks=[], title="Clusters: alike ones are near, confused ones joined")
 
 
 # ======================================================================================================================
