@@ -1093,7 +1093,7 @@ def _automatic_lambda(X, penalty, norm, share):
 
 # Of what a saved file consists; the graph, the scalings and the anchors' rows are taken apart by hand.
 _ARRAYS = "labels memberships anchor_memberships joint_memberships anchors anchor_labels view_weights".split()
-_FACTS = ("n_iter", "stopped_by", "options")
+_FACTS = ("n_iter", "stopped_by", "options", "view_names", "feature_names", "sample_names")
 _CSR = ("data", "indices", "indptr")
 _FORMAT = 1
 
@@ -1140,6 +1140,15 @@ class Result:
     _graph: _Graph
     _scalings: list
     _anchor_rows: list
+    _profile: list
+    view_names: list = None
+    feature_names: list = None
+    sample_names: list = None
+
+    def __post_init__(self):
+        V = len(self._scalings)
+        self.view_names = self.view_names or [f"view {v}" for v in range(V)]
+        self.feature_names = self.feature_names or [None] * V
 
     def __repr__(self):
         n, k = self.memberships.shape
@@ -1149,7 +1158,7 @@ class Result:
     @property
     def slices(self):
         """Names of the slices: the views, then the joint one if there is one."""
-        return [f"view {v}" for v in range(len(self._scalings))] + ["joint"] * (self.joint_memberships is not None)
+        return self.view_names + ["joint"] * (self.joint_memberships is not None)
 
     @property
     def converged(self):
@@ -1224,6 +1233,7 @@ class Result:
             arrays |= {f"factor {v}": scaling.factor, f"shift {v}": scaling.shift}
             parts = _CSR if sparse.issparse(rows) else ("",)
             arrays |= {f"anchors {v} {part}": getattr(rows, part) if part else rows for part in parts}
+            arrays |= {f"profile {v} {at}": array for at, array in enumerate(self._profile[v])}
         arrays = {name: array for name, array in arrays.items() if array is not None}
         facts = {name: getattr(self, name) for name in _FACTS}
         facts |= {"format": _FORMAT, "agtf": __version__, "draws": self._graph.draws}
@@ -1269,7 +1279,10 @@ def load(path):
     fields = {name: arrays.get(name) for name in _ARRAYS} | {name: facts[name] for name in _FACTS}
     history = {name: arrays[f"history {name}"] for name in HISTORY}
     graph = _Graph(arrays["graph index"], arrays["graph weight"], len(arrays["anchors"]), facts["draws"])
-    return Result(**fields, history=history, _graph=graph, _scalings=scalings, _anchor_rows=anchor_rows)
+    profile = [tuple(arrays[f"profile {v} {at}"] for at in range(3)) for v in range(len(scalings))]
+    return Result(
+        **fields, history=history, _graph=graph, _scalings=scalings, _anchor_rows=anchor_rows, _profile=profile
+    )
 
 
 def _votes(graph, memberships):
@@ -1540,6 +1553,7 @@ def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, o, history, stopped_
 
     inverse, views = np.argsort(data.rows), np.argsort(data.slots)
     slices = np.append(views, V - 1) if o.joint else views
+    profile = _profile(data, consensus.argmax(axis=1), k)
     memberships, consensus = memberships[slices], consensus[inverse]
     return Result(
         labels=consensus.argmax(axis=1),
@@ -1556,6 +1570,7 @@ def _read_off(data, graph, anchor_rows, at, H, Q, G, shape, o, history, stopped_
         _graph=_Graph(graph.index[inverse][:, slices], graph.weight[inverse][:, slices], graph.m, graph.draws),
         _scalings=[data.scalings[v] for v in views],
         _anchor_rows=[anchor_rows[v] for v in views],
+        _profile=profile,
     )
 
 
