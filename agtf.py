@@ -1808,7 +1808,7 @@ def _standardised(count, mean, variance):
 class _Cell(str):
     """A table's cell that is more than its text where HTML is shown."""
 
-    def __new__(cls, text, html):
+    def __new__(cls, text, html=""):  # pickle gives the text alone
         cell = super().__new__(cls, text)
         cell.html = html
         return cell
@@ -2097,12 +2097,14 @@ h2 { margin: 2rem 0 .5rem } h3 { margin: 0; font-size: 1.05rem } h4 { margin: .9
 p { max-width: 60rem } .soft { color: var(--soft); font-size: .9rem } input, form button { font: inherit }
 .wide { overflow-x: auto } table { border-collapse: collapse; font-size: .875rem; overflow-wrap: normal }
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
-.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap } td:has(svg) { text-align: left }
+.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+td:has(svg) { text-align: left !important }
 .sortable td:nth-last-child(-n+2) { min-width: 9rem } .sortable td:nth-last-child(2) { min-width: 18rem }
 th button { all: unset; cursor: pointer; text-decoration: underline dotted } th button:focus-visible { outline: revert }
 [aria-sort=ascending] button::after { content: " ▲" } [aria-sort=descending] button::after { content: " ▼" }
 .more { fill: var(--more) } .less { fill: var(--less) } .grid { stroke: var(--line) }
-.chart { width: 30rem; max-width: 100% } polyline { fill: none; stroke: var(--more); stroke-width: 2 } text { fill: var(--soft); text-anchor: end }
+.chart { width: 30rem; max-width: 100% }
+polyline { fill: none; stroke: var(--more); stroke-width: 2 } text { fill: var(--soft); text-anchor: end }
 text { font-size: 12px } .row { display: flex; flex-wrap: wrap; gap: 0 3rem }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
 article { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; min-width: 0 }
@@ -2571,7 +2573,7 @@ def plot_clusters(result, ax=None):
     joined = found.mixing[np.ix_(there, there)]
     for a, b in zip(*np.nonzero(np.triu(joined + joined.T, 1) > 0.01)):
         ax.plot(x[[a, b]], y[[a, b]], color="0.7", linewidth=min(60 * (joined[a, b] + joined[b, a]), 12), zorder=1)
-    certainty, area = found.certainty[there], 80 + 1500 * found.sizes[there] / found.sizes.max()
+    certainty, area = found.certainty[there], 80 + 1000 * found.sizes[there] / found.sizes.max()
     drawn = ax.scatter(x, y, area, certainty, vmin=min(0.5, certainty.min()), vmax=1, edgecolors="0.3", zorder=2)
     ax.figure.colorbar(drawn, ax=ax, label="certainty")
     for at, c in enumerate(there):
