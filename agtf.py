@@ -1740,49 +1740,42 @@ _REPORT_BYTES = 2_900_000  # a page stays below 3 MB; samples that do not fit ar
 
 
 def _profile(data, labels, k):
-    """Per given view (count, mean, variance) of the samples seen there: (k,), (k, d_v), (k, d_v), in the user's units.
+    """Per given view (count, mean, variance) of each cluster's samples that were seen there: (k,), (k, d), (k, d).
 
-    `labels` are in working order, like the rows of `data`.
+    In the user's units; `labels` are in working order. One pass over blocks of rows, of sums of differences from the
+    cluster's first sample: as it is a member, the variance is at least the n-th part of its own square, so the
+    difference of two sums loses no more than n roundings, whatever the units.
     """
     profile = [None] * len(data.views)
     for v, slot in enumerate(data.slots):
         seen = slice(None) if data.seen is None else data.seen[:, v]
-        profile[slot] = _cluster_moments(data.views[v], data.rows[seen], labels[seen], k)
+        table, rows, label = data.views[v], data.rows[seen], labels[seen]
+        found, first = np.unique(label, return_index=True)
+        shift, count = np.zeros((k, table.shape[1])), np.bincount(label, minlength=k)[:, None]
+        shift[found] = table[rows[first]].toarray() if sparse.issparse(table) else table[rows[first]]
+        # Few large blocks: each hands back matrices of the size of the clusters' means.
+        parts = _map_rows(partial(_block_sums, table, rows, label, shift), len(rows), rows=max(4096, len(rows) // 32))
+        total, squares, stored = (sum(part) for part in zip(*parts))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sparse.issparse(table):  # zeros that are not stored differ from the first sample too
+                total, squares, zeros = total.toarray(), squares.toarray(), count - stored.toarray()
+                total, squares = total - zeros * shift, squares + zeros * shift**2
+            total, squares = total / np.maximum(count, 1), squares / np.maximum(count, 1)
+            profile[slot] = count[:, 0], shift + total, np.maximum(squares - total**2, 0.0)
     return profile
 
 
-def _cluster_moments(table, rows, labels, k):
-    """Size, means and variances of every cluster, in one pass over the table's `rows`, whose labels are given.
-
-    Sums are taken of differences from the cluster's first sample. It is a member, so the variance is at least the n-th
-    part of its own square, and the difference of two sums loses no more than n roundings, whatever the units.
-    """
-    count, d = np.bincount(labels, minlength=k), table.shape[1]
-    found, first = np.unique(labels, return_index=True)
-    shift = np.zeros((k, d))
-    shift[found] = table[rows[first]].toarray() if sparse.issparse(table) else table[rows[first]]
-
-    def sums(lo, hi):
-        block, label = table[rows[lo:hi]], labels[lo:hi]
-        members = sparse.csc_array((np.ones(hi - lo), label, np.arange(hi - lo + 1)), (k, hi - lo))
-        with np.errstate(over="ignore", invalid="ignore"):  # values too large to square have no variance
-            if not sparse.issparse(block):
-                delta = block - shift[label]
-                return members @ delta, members @ delta**2
-            delta = block.data - shift[np.repeat(label, np.diff(block.indptr)), block.indices]
-            parts = (delta, delta**2, np.ones(len(delta)))
-            return [members @ sparse.csr_array((part, block.indices, block.indptr), block.shape) for part in parts]
-
-    # Few large blocks: each hands back matrices of the size of the clusters' means.
-    parts = [sum(part) for part in zip(*_map_rows(sums, len(rows), rows=max(4096, len(rows) // 32)))]
-    size = np.maximum(count, 1)[:, None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        if sparse.issparse(table):
-            total, squares, stored = (part.toarray() for part in parts)
-            zeros = count[:, None] - stored
-            parts = total - zeros * shift, squares + zeros * shift**2
-        total, squares = parts
-        return count, shift + total / size, np.maximum(squares / size - (total / size) ** 2, 0.0)
+def _block_sums(table, rows, label, shift, lo, hi):
+    """Of rows lo..hi: sums and sums of squares of differences from `shift`, and counts of stored values, by cluster."""
+    block, label = table[rows[lo:hi]], label[lo:hi]
+    members = sparse.csc_array((np.ones(hi - lo), label, np.arange(hi - lo + 1)), (len(shift), hi - lo))
+    with np.errstate(over="ignore", invalid="ignore"):  # values too large to square have no variance
+        if not sparse.issparse(block):
+            delta = block - shift[label]
+            return members @ delta, members @ delta**2, 0
+        delta = block.data - shift[np.repeat(label, np.diff(block.indptr)), block.indices]
+        parts = (delta, delta**2, np.ones(len(delta)))
+        return [members @ sparse.csr_array((part, block.indices, block.indptr), block.shape) for part in parts]
 
 
 def _standardised(count, mean, variance):
@@ -1808,10 +1801,13 @@ def _standardised(count, mean, variance):
 class _Cell(str):
     """A table's cell that is more than its text where HTML is shown."""
 
-    def __new__(cls, text, html=""):  # pickle gives the text alone
-        cell = super().__new__(cls, text)
-        cell.html = html
-        return cell
+    html = ""
+
+
+def _cell(text, html):
+    cell = _Cell(text)
+    cell.html = html
+    return cell
 
 
 def _printable(text, width=40):
@@ -1822,8 +1818,8 @@ def _printable(text, width=40):
 def _samples_cell(result, samples):
     """Samples by name or number; the report makes links of them."""
     names = [str(i) if result.sample_names is None else _printable(result.sample_names[i]) for i in samples]
-    links = [f'<a data-sample="{i}">{escape(name)}</a>' for i, name in zip(samples, names)]
-    return _Cell(", ".join(names), ", ".join(links))
+    links = (f'<a data-sample="{i}">{escape(name)}</a>' for i, name in zip(samples, names))
+    return _cell(", ".join(names), ", ".join(links))
 
 
 def _bar_cell(value, most, form):
@@ -1831,7 +1827,7 @@ def _bar_cell(value, most, form):
     length, text = 50 * value / most if most > 0 else 0.0, form.format(value)
     side, box = ("less" if length < 0 else "more"), ("-50 0 100 8" if "+" in form else "0 0 50 8")
     bar = f'<rect class="{side}" x="{min(length, 0):.1f}" width="{abs(length):.1f}" height="8"/>'
-    return _Cell(text, f'<svg viewBox="{box}" preserveAspectRatio="none" width="80" height="8">{bar}</svg> {text}')
+    return _cell(text, f'<svg viewBox="{box}" preserveAspectRatio="none" width="80" height="8">{bar}</svg> {text}')
 
 
 def _is_number(cell):
@@ -1904,7 +1900,7 @@ def _describe(result):
     )  # fmt: skip
 
     def link(c):
-        return _Cell(str(c), f'<a data-cluster="{c}">{c}</a>') if c >= 0 else "-"
+        return _cell(str(c), f'<a data-cluster="{c}">{c}</a>') if c >= 0 else "-"
 
     percent, slices = "{:.0%}".format, [_printable(x, 20) for x in result.slices]
     apart = [[f"{slices[view[j]]}: {_printable(name[j])} {d[j]:+.1f}" for j in some if d[j]]
@@ -2014,16 +2010,15 @@ def _convergence_svg(result):
     """The residuals over the iterations, on a logarithmic axis."""
     logs = np.log10(np.maximum([result.history[name] for name in HISTORY[:3]], 1e-16))
     low, high = (int(np.floor(logs.min())), int(np.floor(logs.max())) + 1) if logs.size else (0, 1)
-    drawn, height = [], 180 / (high - low)
-    for power in range(low, high + 1, (high - low) // 6 + 1):
-        y = 190 - height * (power - low)
+    drawn = []
+    for y, power in zip(np.linspace(190, 10, high - low + 1), range(low, high + 1)):
         drawn.append(f'<path class="grid" d="M50 {y:.1f}H590"/><text x="44" y="{y + 4:.1f}">1e{power}</text>')
     for values, dashes in zip(logs, ("none", "9 5", "2 4")):
-        points = zip(np.linspace(50, 590, len(values)), 190 - height * (values - low))
+        points = zip(np.linspace(50, 590, len(values)), 190 - 180 * (values - low) / (high - low))
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         drawn.append(f'<polyline points="{points}" stroke-dasharray="{dashes}"/>')
-    label = f"Residuals over {result.n_iter} iterations: Q-H solid, Q-J dashed, G-F dotted"
-    return f'<svg class="chart" viewBox="0 0 600 200" role="img">{"".join(drawn)}</svg><p class="soft">{label}</p>'
+    drawn = f'<svg class="chart" viewBox="0 0 600 200" role="img">{"".join(drawn)}</svg>'
+    return f'{drawn}<p class="soft">Residuals by iteration: Q-H solid, Q-J dashed, G-F dotted</p>'
 
 
 def _lookup(result, first, room):
@@ -2041,10 +2036,9 @@ def _lookup(result, first, room):
     size += 0 if names is None else np.array([len(_json(name)) + 1 for name in names])
     order = order[np.cumsum(size[order]) <= 0.8 * room]
     kept = np.sort(order)
-    percent = np.rint(100 * pair[kept]).astype(int)
-    data = {"slices": result.slices, "number": kept.tolist() if len(kept) < n else None, "why": {}}
-    data |= {"label": result.labels[kept].tolist(), "next": second[kept].tolist()}
-    data |= {"here": percent[:, 0].tolist(), "there": percent[:, 1].tolist()}
+    here, there = np.rint(100 * pair[kept].T).astype(int).tolist()
+    data = {"slices": result.slices, "number": kept.tolist() if len(kept) < n else None, "here": here, "there": there}
+    data |= {"label": result.labels[kept].tolist(), "next": second[kept].tolist(), "why": {}}
     data["name"] = None if names is None else [names[i] for i in kept]
     room -= len(_json(data))
     for lo in range(0, len(order), 256):
@@ -2053,11 +2047,12 @@ def _lookup(result, first, room):
         if room < 0:
             break
         data["why"] |= more
-    if len(data["why"]) == n:
-        return _json(data), ""
-    text = f"To keep this page small, {n - len(data['why'])} of {n} samples have no explanation here"
-    text += f" and {n - len(kept)} of them are not listed at all" if len(kept) < n else ""
-    return _json(data), f"{text}; the least certain were kept. In Python, result.explain(i) explains any sample."
+    unlisted, unexplained = n - len(kept), n - len(data["why"])
+    left_out = (
+        f"To keep this page small, {unexplained} of {n} samples have no explanation here, and {unlisted} are not \
+listed at all; the least certain were kept. In Python, result.explain(i) explains any sample."
+    )
+    return _json(data), left_out if unexplained else ""
 
 
 def _explanations(result, samples):
@@ -2086,30 +2081,25 @@ def _json(data):
 _PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>$title</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"
 content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"><style>
-:root { color-scheme: light dark; --back: #fff; --text: #1b1b1f; --soft: #5b5b66; --line: #d5d5dd; --card: #f7f7fa;
-  --more: #332288; --less: #cc6677 }
+:root { color-scheme: light dark; --back: #fff; --text: #1b1b1f; --soft: #5b5b66; --line: #d5d5dd; --more: #332288 }
 @media screen and (prefers-color-scheme: dark) { :root { --back: #16161a; --text: #e8e8ee; --soft: #a5a5b2;
-  --line: #3a3a44; --card: #202027; --more: #88ccee } }
-* { box-sizing: border-box } :focus-visible { outline: 2px solid var(--less) } a { color: var(--more) }
+  --line: #3a3a44; --more: #88ccee } }
 body { margin: 0 auto; max-width: 84rem; padding: 1rem; background: var(--back); color: var(--text);
-  font: 16px/1.45 system-ui, sans-serif; overflow-wrap: anywhere }
+  font: 16px/1.45 system-ui, sans-serif; overflow-wrap: anywhere } input, form button { font: inherit }
 h2 { margin: 2rem 0 .5rem } h3 { margin: 0; font-size: 1.05rem } h4 { margin: .9rem 0 .2rem; font-size: .9rem }
-p { max-width: 60rem } .soft { color: var(--soft); font-size: .9rem } input, form button { font: inherit }
+p { max-width: 60rem } a { color: var(--more) } .soft { color: var(--soft); font-size: .9rem }
 .wide { overflow-x: auto } table { border-collapse: collapse; font-size: .875rem; overflow-wrap: normal }
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
-.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-td:has(svg) { text-align: left !important }
+.n { text-align: right; white-space: nowrap } td:has(svg) { text-align: left !important }
 .sortable td:nth-last-child(-n+2) { min-width: 9rem } .sortable td:nth-last-child(2) { min-width: 18rem }
 th button { all: unset; cursor: pointer; text-decoration: underline dotted } th button:focus-visible { outline: revert }
 [aria-sort=ascending] button::after { content: " ▲" } [aria-sort=descending] button::after { content: " ▼" }
-.more { fill: var(--more) } .less { fill: var(--less) } .grid { stroke: var(--line) }
-.chart { width: 30rem; max-width: 100% }
-polyline { fill: none; stroke: var(--more); stroke-width: 2 } text { fill: var(--soft); text-anchor: end }
-text { font-size: 12px } .row { display: flex; flex-wrap: wrap; gap: 0 3rem }
+.more { fill: var(--more) } .less { fill: #cc6677 } .grid { stroke: var(--line) } text { font-size: 12px }
+.chart { width: 30rem; max-width: 100%; fill: var(--soft); text-anchor: end } .row { display: flex; flex-wrap: wrap }
+polyline { fill: none; stroke: var(--more); stroke-width: 2 } .row section { margin-right: 3rem; max-width: 100% }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
-article { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; min-width: 0 }
-@media print { form, form ~ * { display: none } body { font-size: 11px } .cards { display: block }
-  article { break-inside: avoid; margin: .5rem 0 } .wide { overflow: visible } th button { text-decoration: none } }
+article { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
+@media print { form, #answer { display: none } body { font-size: 11px } .wide { overflow: visible } }
 </style></head><body><main><h1>$title</h1><p>$facts.</p>
 <details><summary>Options</summary><p class="soft">$options</p></details>
 <section><h2>Look up a sample</h2><form><label>Number or name <input name="wanted" autocomplete="off"></label>
@@ -2124,7 +2114,7 @@ $cards</div><p class="soft">Written by agtf $version.</p></main>
 const all = query => [...document.querySelectorAll(query)], [form] = document.forms, [answer] = all("#answer");
 const data = JSON.parse(all("#data")[0].textContent);
 const make = (tag, ...parts) => { const made = document.createElement(tag); made.append(...parts); return made; };
-const link = (text, target) => { const made = make("a", text); made.href = "#" + target; return made; };
+const link = (text, kind, i) => { const made = make("a", text); made.href = "#" + kind + "-" + i; return made; };
 for (const a of all("a[data-sample]")) a.href = "#sample-" + a.dataset.sample;
 for (const a of all("a[data-cluster]")) a.href = "#cluster-" + a.dataset.cluster;
 for (const box of all(".wide")) if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
@@ -2133,31 +2123,30 @@ for (const th of all(".sortable th")) {
   th.append(button);
   button.onclick = () => {
     const sign = th.ariaSort === "ascending" ? -1 : 1, value = row => row.cells[th.cellIndex].textContent;
-    const order = (a, b) => parseFloat(a) - parseFloat(b) || a.localeCompare(b);
+    const order = (a, b) => sign * (parseFloat(a) - parseFloat(b) || a.localeCompare(b));
     for (const other of all(".sortable th")) other.removeAttribute("aria-sort");
     th.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
-    body.append(...[...body.rows].sort((a, b) => sign * order(value(a), value(b))));
+    body.append(...[...body.rows].sort((a, b) => order(value(a), value(b))));
   };
 }
-const place = i => data.number ? data.number.indexOf(i) : i, number = at => data.number ? data.number[at] : at;
-const name = i => data.name?.[place(i)] ?? String(i);
+const place = i => data.number ? data.number.indexOf(i) : i, name = i => data.name?.[place(i)] ?? String(i);
 function explain(at) {
-  const i = number(at), why = data.why[i], cluster = c => link("cluster " + c, "cluster-" + c);
-  const called = data.name ? name(i) + " (number " + i + ")" : i;
-  const text = make("p", "Sample " + called + " is in ", cluster(data.label[at]), ", membership " + data.here[at] +
-    "%; next is ", cluster(data.next[at]), " with " + data.there[at] + "%.", why ? "" : " Why: left out here.");
+  const i = data.number ? data.number[at] : at, cluster = c => link("cluster " + c, "cluster", c), why = data.why[i];
+  const text = make("p", "Sample " + name(i) + (data.name ? " (number " + i + ")" : "") + " is in ",
+    cluster(data.label[at]), ", membership " + data.here[at] + "%; next is ", cluster(data.next[at]),
+    " with " + data.there[at] + "%.");
+  if (!why) return make("div", text, "Its explanation was left out.");
   const row = (tag, cells) => make("tr", ...cells.map(cell => make(tag, ...[cell].flat())));
-  const rows = (why || []).map(([share, votes, anchors], v) => row("td", [data.slices[v], share + "%",
+  const rows = why.map(([share, votes, anchors], v) => row("td", [data.slices[v], share + "%",
     votes.filter(([c, vote]) => vote).map(([c, vote]) => c + ": " + vote + "%").join(", "),
-    anchors.filter(([j, weight]) => weight).flatMap(([j, weight, c], t) =>
-      [t ? ", " : "", link(name(j), "sample-" + j), " x " + weight + "% > " + c])]));
-  const head = row("th", ["view", "share in the decision", "votes", "anchors: sample x weight > cluster"]);
-  const box = make("div", make("table", make("thead", head), make("tbody", ...rows)));
+    anchors.flatMap(([j, part, c]) => part ? [link(name(j), "sample", j), " x " + part + "% > " + c + "; "] : [])]));
+  rows.unshift(row("th", ["view", "share in the decision", "votes", "anchors: sample x weight > cluster"]));
+  const box = make("div", text, make("table", ...rows));
   box.className = "wide";
-  return make("div", text, why ? box : "");
+  return box;
 }
-function show(found, wanted) {
-  found = found.filter(at => data.label[at] !== undefined).slice(0, 5).map(explain);
+function show(places, wanted) {
+  const found = places.filter(at => at in data.label).slice(0, 5).map(explain);
   answer.replaceChildren(...found.length ? found : [make("p", "Sample " + wanted + " is not on this page.")]);
 }
 form.onsubmit = event => {
@@ -2166,10 +2155,8 @@ form.onsubmit = event => {
   show(named.length ? named : /^ *[0-9]+ *$$/.test(wanted) ? [place(+wanted)] : [], wanted);
 };
 window.onhashchange = () => {
-  const wanted = location.hash.match(/^#sample-([0-9]+)/);
-  if (!wanted) return;
-  show([place(+wanted[1])], wanted[1]);
-  form.parentNode.scrollIntoView();
+  const [, wanted] = location.hash.match(/^#sample-([0-9]+)/) || [];
+  if (wanted) { show([place(+wanted)], wanted); form.parentNode.scrollIntoView(); }
 };
 window.onhashchange();
 </script></body></html>
