@@ -2048,10 +2048,8 @@ def _lookup(result, first, room):
             break
         data["why"] |= more
     unlisted, unexplained = n - len(kept), n - len(data["why"])
-    left_out = (
-        f"To keep this page small, {unexplained} of {n} samples have no explanation here, and {unlisted} are not \
-listed at all; the least certain were kept. In Python, result.explain(i) explains any sample."
-    )
+    left_out = f"""To keep this page small, {unexplained} of {n} samples have no explanation here, and {unlisted} are
+not listed at all; the least certain were kept. In Python, result.explain(i) explains any sample."""
     return _json(data), left_out if unexplained else ""
 
 
@@ -2099,7 +2097,7 @@ th button { all: unset; cursor: pointer; text-decoration: underline dotted } th 
 polyline { fill: none; stroke: var(--more); stroke-width: 2 } .row section { margin-right: 3rem; max-width: 100% }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
 article { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
-@media print { form, #answer { display: none } body { font-size: 11px } .wide { overflow: visible } }
+@media print { section:has(form) { display: none } body { font-size: 11px } .wide { overflow: visible } }
 </style></head><body><main><h1>$title</h1><p>$facts.</p>
 <details><summary>Options</summary><p class="soft">$options</p></details>
 <section><h2>Look up a sample</h2><form><label>Number or name <input name="wanted" autocomplete="off"></label>
@@ -2561,6 +2559,7 @@ def plot_clusters(result, ax=None):
     for a, b in zip(*np.nonzero(np.triu(joined + joined.T, 1) > 0.01)):
         ax.plot(x[[a, b]], y[[a, b]], color="0.7", linewidth=min(60 * (joined[a, b] + joined[b, a]), 12), zorder=1)
     certainty, area = found.certainty[there], 80 + 1000 * found.sizes[there] / found.sizes.max()
+    area /= max(len(there) / 15, 1)
     drawn = ax.scatter(x, y, area, certainty, vmin=min(0.5, certainty.min()), vmax=1, edgecolors="0.3", zorder=2)
     ax.figure.colorbar(drawn, ax=ax, label="certainty")
     for at, c in enumerate(there):
