@@ -1883,13 +1883,12 @@ def _describe(result):
     mixing, support = mean(result.memberships), votes.mean(axis=1)
     towards = mixing + 1e-9 * mean(support)  # the anchors decide between equals
     np.fill_diagonal(towards, -1.0)
-    closest = towards.argmax(axis=1) if k > 1 else np.array([-1])
-    torn = (result.memberships[np.arange(n), closest[labels]] > _TORN) & (k > 1)
-    own, typical = (np.arange(n), labels), np.full((k, 8), -1)
+    closest, own, typical = towards.argmax(axis=1), (np.arange(n), labels), np.full((k, 8), -1)
+    torn = (result.memberships[own[0], closest[labels]] > _TORN) & (k > 1)
+    closest[(sizes == 0) | (k == 1)] = -1
     order = np.lexsort((-support[own], -result.memberships[own], labels))
     for c, some in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
         typical[c, : len(some)] = some[:8]
-    closest[sizes == 0] = -1
     view, feature, name, difference, _, _ = features = _compare(result)
     top = np.argsort(-np.abs(difference), axis=1, kind="stable")[:, :3]
     found = Description(
@@ -1953,8 +1952,8 @@ def _describe_cluster(result, everything, c):
     found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
     found.columns = [("view", [result.view_names[v] for v in view]), ("feature", name), ("difference", difference)]
     found.columns += [("mean", mean), ("others", other_mean)]
+    bar = partial(_bar_cell, most=np.abs(difference).max(), form="{:+.2f}")
     for v, view_name in enumerate(result.view_names):
-        bar = partial(_bar_cell, most=np.abs(difference).max(), form="{:+.2f}")
         rows = [(_printable(name[j]), bar(difference[j]), f"{mean[j]:.4g}", f"{other_mean[j]:.4g}")
                 for j in np.flatnonzero(view == v)[:5]]  # fmt: skip
         title = f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}"

@@ -220,3 +220,12 @@ def test_a_browser_sorts_and_looks_up(result, tmp_path, width, dark):
     assert out["unknown"] == "Sample nobody is not on this page." and "100000 is not" in out["far"]
     assert f"(number 3) is in cluster {named.labels[3]}" in out["linked"] and out["links"] and out["focusable"] == 0
     assert out["back"] == ("rgb(22, 22, 26)" if dark else "rgb(255, 255, 255)")
+
+
+def test_empty_clusters_and_a_single_one(tmp_path):
+    with pytest.warns(UserWarning, match="empty"):
+        result = agtf.cluster([np.repeat([[0.0, 1.0], [5.0, 3.0]], 6, axis=0)], 3)
+    page = page_of(result, tmp_path / "report.html")
+    assert len(page.all("article")) == 3 and "0 samples" in page.text
+    alone = page_of(agtf.AGTF(n_clusters=1).fit(blobs()[0]).result_, tmp_path / "alone.html")
+    assert len(alone.all("article")) == 1 and len(alone.data["why"]) == 60
