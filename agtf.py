@@ -30,7 +30,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from html import escape
 from itertools import chain, islice
+from string import Template
 from types import SimpleNamespace
 
 import numba
@@ -56,9 +58,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController  # which scikit-learn needs, too
 
 __version__ = "0.1.0"
-__all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_confusion plot_convergence
-plot_embedding plot_explain plot_gallery plot_grid plot_indicator plot_k plot_sweep plot_views schatten_norm
-schatten_prox score suggest_k tprod ttranspose""".split()
+__all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_clusters plot_confusion
+plot_convergence plot_embedding plot_explain plot_gallery plot_grid plot_indicator plot_k plot_profile plot_sweep
+plot_views schatten_norm schatten_prox score suggest_k tprod ttranspose""".split()
 
 # ======================================================================================================================
 # 1 kernels: the loops that NumPy does not have. Each works on rows lo..hi without the interpreter's lock, and has a
@@ -1638,6 +1640,7 @@ class Result:
     _index: np.ndarray  # (n, slices, neighbours), the graph
     _weight: np.ndarray
     _anchors: _Anchors
+    _profile: list  # of every view what `_profile` returns
 
     def __repr__(self):
         n, k = self.memberships.shape
@@ -1659,17 +1662,26 @@ class Result:
         `views`, `mask` and `n_jobs` as given to `cluster`: the same views with the same features; missing views as
         there. Views of a dict and columns of DataFrames are matched by name where the model was fitted on names.
         """
-        given = self._matched(views)
+        return self.predict_memberships(views, mask, n_jobs).argmax(axis=1)
+
+    def predict_memberships(self, views, mask=None, n_jobs=None):
+        """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
+        given, memberships = self._matched(views), self._slice_memberships()
         with _limits(n_jobs):
             seen = _observed(given, mask)
             n, V = seen.shape
             data = _Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen)
 
-            def label(block):
+            def vote(block):
                 _join(block, self._anchors)
-                return _votes(block.index, block.weight, self._slice_memberships()).sum(axis=1).argmax(axis=1)
+                votes = _votes(block.index, block.weight, memberships).sum(axis=1) + 1e-300
+                return votes / votes.sum(axis=1, keepdims=True)
 
-            return np.concatenate([np.empty(0, np.intp), *_Rows(data).map(label)])
+            return np.concatenate([np.empty((0, memberships.shape[2])), *_Rows(data).map(vote)])
+
+    def score(self, y_true):
+        """The scores of the labels against (n,) classes, see `agtf.score`."""
+        return score(y_true, self.labels)
 
     def _matched(self, views):
         """New views as the tables that the model was fitted on, in its order."""
@@ -1700,14 +1712,49 @@ class Result:
         return given
 
     def explain(self, i):
-        """Why sample i is where it is: an `Explanation`, which prints as a table of anchors, votes and shares."""
+        """Why sample i, a number or a name, is where it is: an `Explanation`, which prints as a table of anchors, votes
+        and shares."""
+        if isinstance(i, str):
+            if (self.sample_names or []).count(i) != 1:
+                known = "have no names" if self.sample_names is None else f"are called {self.sample_names[0]!r}, ..."
+                raise KeyError(f"no one sample is called {i!r}; the samples {known}")
+            i = self.sample_names.index(i)
         i = range(len(self.labels))[i]
         memberships, index = self._slice_memberships(), self._index[i]
         votes, label = _votes(self._index[[i]], self._weight[[i]], memberships)[0], int(self.labels[i])
         support = votes[:, label].sum()
         shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
         clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
-        return Explanation(i, label, self.slices, self.anchors[index], self._weight[i], clusters, votes, shares)
+        anchors, names = self.anchors[index], self.sample_names
+        return Explanation(i, label, self.slices, anchors, self._weight[i], clusters, votes, shares, names)
+
+    def describe(self, cluster=None):
+        """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
+
+        All clusters, line c for cluster c: `sizes`; `certainty`, the mean membership of the samples in their cluster;
+        `mixing` (k, k), the mean memberships of a cluster's samples in all clusters; `closest`, the other cluster with
+        the highest of these; `confused`, the share of the samples with a membership above 0.1 in that one; `agreement`
+        (k, slices), the share of the samples whose label the slice alone would give, by its anchors' votes; `views`,
+        `features` and `differences` (k, 3), what sets it apart most; `typical` (k, 8), the samples with the highest
+        memberships, of equal ones those with most of their anchors' votes.
+
+        One cluster: the same about it, `views`, `features`, `differences`, `means` and `other_means` of all features,
+        the most different first, in the units of the data; `anchors` that stand for it, the most certain first, and
+        `anchor_certainty`; `border`, its samples with a membership above 0.1 in another cluster, the most torn first,
+        `neighbours`, that other cluster, and `border_memberships` (samples, 2) in both.
+
+        Differences are standardised (Cohen's d): the mean of the cluster less that of all other samples, divided by
+        the standard deviation within these two groups; at most 1000. Samples not seen in a view are left out there.
+        """
+        if cluster is None:
+            return _describe(self)
+        k = self.memberships.shape[1]
+        cluster = _whole("the cluster", cluster, 0, k - 1, f"lie between 0 and {k - 1}")
+        return _describe_cluster(self, _describe(self), cluster)
+
+    def report(self, path):
+        """Write the result as one HTML page that needs nothing else, below 3 MB unless the clusters alone take more."""
+        _report(self, path)
 
     def save(self, path):
         """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
@@ -1715,6 +1762,7 @@ class Result:
         arrays |= {f"history {name}": values for name, values in self.history.items()}
         arrays |= {"graph index": self._index, "graph weight": self._weight}
         arrays["anchors usable"] = self._anchors.usable
+        arrays |= {f"profile {v} {i}": part for v, parts in enumerate(self._profile) for i, part in enumerate(parts)}
         for i, scheme in enumerate(self._anchors.schemes):
             for v, (scaling, rows) in enumerate(zip(scheme.scalings, scheme.rows)):
                 arrays |= {f"{name} {i} {v}": getattr(scaling, name) for name in ("factor", "shift", "centre")}
@@ -1771,8 +1819,9 @@ def load(path):
     anchors = _Anchors(schemes, arrays["anchors usable"], facts["neighbours"], facts["joint"])
     fields = {name: arrays.get(name) for name in _ARRAYS} | {name: facts[name] for name in _FACTS}
     history = {name: arrays[f"history {name}"] for name in HISTORY}
+    profile = [[arrays[f"profile {v} {i}"] for i in range(3)] for v in range(len(facts["view_names"]))]
     graph = {"_index": arrays["graph index"], "_weight": arrays["graph weight"]}
-    return Result(**fields, **graph, history=history, _anchors=anchors)
+    return Result(**fields, **graph, history=history, _anchors=anchors, _profile=profile)
 
 
 @dataclass(eq=False)
@@ -1787,6 +1836,10 @@ class Explanation:
     clusters: np.ndarray
     votes: np.ndarray
     shares: np.ndarray
+    sample_names: list | None = None
+
+    def name(self, i):
+        return str(i) if self.sample_names is None else _printable(self.sample_names[i])
 
     @property
     def favoured(self):
@@ -1794,7 +1847,7 @@ class Explanation:
         return int(self.votes.sum(axis=0).argmax())
 
     def __str__(self):
-        lines = [f"sample {self.sample} is in cluster {self.label}"]
+        lines = [f"sample {self.name(self.sample)} is in cluster {self.label}"]
         if self.favoured != self.label:
             lines[0] += f", although its anchors' votes favour cluster {self.favoured}"
         width = max(8, *map(len, self.slices))
@@ -1803,7 +1856,8 @@ class Explanation:
             best = [c for c in np.argsort(-self.votes[v], kind="stable")[:3] if self.votes[v, c] >= 0.005]
             votes = ", ".join(f"{c}: {self.votes[v, c]:.2f}" for c in best)
             near = [t for t in range(self.weights.shape[1]) if self.weights[v, t] > 0][:4]
-            text = "  ".join(f"{self.anchors[v, t]} x {self.weights[v, t]:.2f} > {self.clusters[v, t]}" for t in near)
+            parts = ((self.name(self.anchors[v, t]), self.weights[v, t], self.clusters[v, t]) for t in near)
+            text = "  ".join(f"{name} x {weight:.2f} > {c}" for name, weight, c in parts)
             lines.append(f"{name:{width}} {self.shares[v]:5.0%}  {votes:24}  {text}")
         return "\n".join(lines)
 
@@ -2187,11 +2241,13 @@ def _read_off(rows, at, anchors, G, s):
     consensus, agreeing = zip(*rows.map(read))
     inverse, views = np.argsort(data.rows), np.argsort(data.slots)
     slices = np.append(views, V - 1) if s.joint else views
-    memberships, consensus = memberships[slices], np.concatenate(consensus)[inverse]
+    consensus = np.concatenate(consensus)
+    labels = consensus.argmax(axis=1)  # in working order
+    memberships, consensus = memberships[slices], consensus[inverse]
     schemes = [_Scheme([x.scalings[v] for v in views], x.draws, [x.rows[v] for v in views]) for x in anchors.schemes]
     anchors = replace(anchors, schemes=schemes, usable=anchors.usable[views])
     return dict(
-        labels=consensus.argmax(axis=1),
+        labels=labels[inverse],
         memberships=consensus,
         anchor_memberships=memberships[: len(views)],
         joint_memberships=memberships[-1] if s.joint else None,
@@ -2201,6 +2257,7 @@ def _read_off(rows, at, anchors, G, s):
         _index=rows.gather("index")[inverse][:, slices],
         _weight=rows.gather("weight")[inverse][:, slices],
         _anchors=anchors,
+        _profile=_profile(data, labels, k),
     )
 
 
@@ -2343,10 +2400,22 @@ class AGTF(ClusterMixin, BaseEstimator):
 
     def predict(self, X, mask=None):
         """Labels of unseen samples, see `Result.predict`."""
+        return self.predict_proba(X, mask).argmax(axis=1)
+
+    def predict_proba(self, X, mask=None):
+        """Memberships (n, k) of unseen samples, see `Result.predict_memberships`."""
         check_is_fitted(self)
         if not _are_views(X):
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
-        return self.result_.predict(X, mask, self.n_jobs)
+        return self.result_.predict_memberships(X, mask, self.n_jobs)
+
+    def transform(self, X, mask=None):
+        """The same as `predict_proba`, for pipelines."""
+        return self.predict_proba(X, mask)
+
+    def fit_transform(self, X, y=None, mask=None):
+        """Memberships (n, k) of the samples that are clustered."""
+        return self.fit(X, mask=mask).result_.memberships
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -2399,6 +2468,435 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
     scores = np.mean([np.log(part[1:-1] / part[2:]) for part in parts], axis=0)
     order = np.argsort(-scores, kind="stable")
     return Suggestion(order + 2, scores[order], np.mean(parts, axis=0))
+
+
+# ======================================================================================================================
+# 8b describe and report: what sets the clusters apart, as arrays, as tables and as one page.
+
+_TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
+_STRONGEST = 1000.0  # bound of standardised differences, for features that do not vary within the groups
+_REPORT_BYTES = 2_900_000  # a page stays below 3 MB; samples that do not fit are left out, and it says so
+
+
+def _profile(data, labels, k):
+    """Per given view (count, mean, variance) of each cluster's samples that were seen there: (k,), (k, d), (k, d).
+
+    In the user's units; `labels` are in working order. One pass over blocks of rows, of sums of differences from the
+    cluster's first sample: as it is a member, the variance is at least the n-th part of its own square, so the
+    difference of two sums loses no more than n roundings, whatever the units.
+    """
+    profile = [None] * len(data.tables)
+    for v, slot in enumerate(data.slots):
+        seen = slice(None) if data.seen is None else data.seen[:, v]
+        table, rows, label = data.tables[v], data.rows[seen], labels[seen]
+        found, first = np.unique(label, return_index=True)
+        shift, count = np.zeros((k, table.shape[1])), np.bincount(label, minlength=k)[:, None]
+        shift[found] = table[rows[first]].toarray() if sparse.issparse(table) else table[rows[first]]
+        # Few large blocks: each hands back matrices of the size of the clusters' means.
+        parts = _map_rows(partial(_block_sums, table, rows, label, shift), len(rows), rows=max(4096, len(rows) // 32))
+        total, squares, stored = (sum(part) for part in zip(*parts))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sparse.issparse(table):  # zeros that are not stored differ from the first sample too
+                total, squares, zeros = total.toarray(), squares.toarray(), count - stored.toarray()
+                total, squares = total - zeros * shift, squares + zeros * shift**2
+            total, squares = total / np.maximum(count, 1), squares / np.maximum(count, 1)
+            profile[slot] = count[:, 0], shift + total, np.maximum(squares - total**2, 0.0)
+    return profile
+
+
+def _block_sums(table, rows, label, shift, lo, hi):
+    """Of rows lo..hi: sums and sums of squares of differences from `shift`, and counts of stored values, by cluster."""
+    block, label = table[rows[lo:hi]], label[lo:hi]
+    members = sparse.csc_array((np.ones(hi - lo), label, np.arange(hi - lo + 1)), (len(shift), hi - lo))
+    with np.errstate(over="ignore", invalid="ignore"):  # values too large to square have no variance
+        if not sparse.issparse(block):
+            delta = block - shift[label]
+            return members @ delta, members @ delta**2, 0
+        delta = block.data - shift[np.repeat(label, np.diff(block.indptr)), block.indices]
+        parts = (delta, delta**2, np.ones(len(delta)))
+        return [members @ sparse.csr_array((part, block.indices, block.indptr), block.shape) for part in parts]
+
+
+def _standardised(count, mean, variance):
+    """How every cluster differs from the rest in one view's features (k, d), and the rest's means.
+
+    Cohen's d: the cluster's mean less that of all other samples, divided by the standard deviation within these two
+    groups; the clusters among the others may differ, which counts as spread. 0 where there is nothing to compare.
+    """
+    weight = count[:, None].astype(float)
+    rest = weight.sum() - weight
+    origin = mean[count.argmax()]  # a feature that is the same everywhere gives differences of exactly 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = mean - origin
+        first, second = weight * centred, weight * (variance + centred**2)
+        others = (first.sum(axis=0) - first) / np.maximum(rest, 1.0)
+        spread = weight * variance + np.maximum(second.sum(axis=0) - second - rest * others**2, 0.0)
+        difference = np.where((weight > 0) & (rest > 0), centred - others, 0.0)
+        deviation = np.maximum(np.sqrt(spread / max(weight.sum(), 1.0)), np.abs(difference) / _STRONGEST)
+        out = np.divide(difference, deviation, out=np.zeros_like(difference), where=deviation > 0)
+    return np.nan_to_num(out), np.where(rest > 0, others + origin, np.nan)
+
+
+class _Cell(str):
+    """A table's cell that is more than its text where HTML is shown."""
+
+    html = ""
+
+
+def _cell(text, html):
+    cell = _Cell(text)
+    cell.html = html
+    return cell
+
+
+def _printable(text, width=40):
+    text = "".join(x if x.isprintable() else " " for x in str(text))
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _samples_cell(result, samples):
+    """Samples by name or number; the report makes links of them."""
+    names = [str(i) if result.sample_names is None else _printable(result.sample_names[i]) for i in samples]
+    links = (f'<a data-sample="{i}">{escape(name)}</a>' for i, name in zip(samples, names))
+    return _cell(", ".join(names), ", ".join(links))
+
+
+def _bar_cell(value, most, form):
+    """A number and a bar from 0 to value / most; with a sign in the format, 0 is in the middle."""
+    length, text = 50 * value / most if most > 0 else 0.0, form.format(value)
+    side, box = ("less" if length < 0 else "more"), ("-50 0 100 8" if "+" in form else "0 0 50 8")
+    bar = f'<rect class="{side}" x="{min(length, 0):.1f}" width="{abs(length):.1f}" height="8"/>'
+    return _cell(text, f'<svg viewBox="{box}" preserveAspectRatio="none" width="80" height="8">{bar}</svg> {text}')
+
+
+def _is_number(cell):
+    return re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]\d+)?%?|nan|inf)|-", cell) is not None
+
+
+def _html_table(header, rows, kind=""):
+    def line(cells, tag, mark=""):
+        marks = (' class="n"' if _is_number(cell) else mark for cell in cells)
+        texts = (cell.html if isinstance(cell, _Cell) else escape(cell) for cell in cells)
+        return "<tr>" + "".join(f"<{tag}{mark}>{text}</{tag}>" for mark, text in zip(marks, texts)) + "</tr>"
+
+    body = "\n".join(line(cells, "td") for cells in rows)
+    head = line(header, "th", ' scope="col"')
+    return f'<div class="wide"><table class="{kind}"><thead>{head}</thead><tbody>\n{body}</tbody></table></div>'
+
+
+class Description(SimpleNamespace):
+    """Clusters as `Result.describe` finds them: prints as tables, in notebooks too; the numbers are attributes."""
+
+    def __str__(self):
+        blocks = [self.title]
+        for title, header, rows in self.tables:
+            columns = [(max(map(len, c)), all(map(_is_number, c[1:])), c) for c in zip(header, *rows)]
+            columns = [[x.rjust(width) if right else x.ljust(width) for x in c] for width, right, c in columns]
+            blocks.append("\n".join([title, *("  ".join(line).rstrip() for line in zip(*columns))]))
+        return "\n\n".join(blocks)
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        tables = (f"<h4>{escape(title)}</h4>{_html_table(*table)}" for title, *table in self.tables)
+        return f"<h3>{escape(self.title)}</h3>{''.join(tables)}"
+
+    def to_frame(self):
+        """The numbers as a pandas DataFrame: a line per cluster, or per feature of the one cluster."""
+        import pandas
+
+        names, values = zip(*self.columns)
+        return pandas.DataFrame(dict(enumerate(values))).set_axis(names, axis=1)
+
+
+def _describe(result):
+    """All clusters, see `Result.describe`."""
+    labels, (n, k) = result.labels, result.memberships.shape
+    votes = _votes(result._index, result._weight, result._slice_memberships())
+    members = sparse.csc_array((np.ones(n), labels, np.arange(n + 1)), (k, n))
+    sizes = np.bincount(labels, minlength=k)
+
+    def mean(values):
+        return members @ values / np.maximum(sizes, 1)[:, None]
+
+    mixing, support = mean(result.memberships), votes.mean(axis=1)
+    towards = mixing + 1e-9 * mean(support)  # the anchors decide between equals
+    np.fill_diagonal(towards, -1.0)
+    closest, own, typical = towards.argmax(axis=1), (np.arange(n), labels), np.full((k, 8), -1)
+    torn = (result.memberships[own[0], closest[labels]] > _TORN) & (k > 1)
+    closest[(sizes == 0) | (k == 1)] = -1
+    order = np.lexsort((-support[own], -result.memberships[own], labels))
+    for c, some in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
+        typical[c, : len(some)] = some[:8]
+    view, feature, name, difference, _, _ = features = _compare(result)
+    top = np.argsort(-np.abs(difference), axis=1, kind="stable")[:, :3]
+    found = Description(
+        title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
+        confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), views=view[top],
+        features=feature[top], differences=np.take_along_axis(difference, top, axis=1), typical=typical,
+        _features=features,
+    )  # fmt: skip
+
+    def link(c):
+        return _cell(str(c), f'<a data-cluster="{c}">{c}</a>') if c >= 0 else "-"
+
+    percent, slices = "{:.0%}".format, [_printable(x, 20) for x in result.slices]
+    apart = [[f"{slices[view[j]]}: {_printable(name[j])} {d[j]:+.1f}" for j in some if d[j]]
+             for some, d in zip(top, difference)]  # fmt: skip
+    columns = [("cluster", range(k), link), ("size", sizes, str), ("sure", found.certainty, percent)]
+    columns += [("closest", closest, link), ("confused", found.confused, percent)]
+    columns += [(f"{x} agrees", share, percent) for x, share in zip(slices, found.agreement.T)]
+    columns += [("set apart by", ["; ".join(some) for some in apart], str)]
+    columns += [("typical samples", [some[some >= 0][:3] for some in typical], partial(_samples_cell, result))]
+    found.columns = [(header, values) for header, values, _ in columns]
+    header, rows = [x for x, *_ in columns], list(zip(*([form(x) for x in values] for _, values, form in columns)))
+    found.tables = [("how sure, and how far each view agrees", header[:-2], [row[:-2] for row in rows])]
+    found.tables += [("what they are", header[:1] + header[-2:], [row[:1] + row[-2:] for row in rows])]
+    return found
+
+
+def _compare(result):
+    """Of all features of all views: view, number and name (D,), differences, others' means and own means (k, D)."""
+    view, feature, name, rest = [], [], [], []
+    for v, (count, mean, variance) in enumerate(result._profile):
+        d = mean.shape[1]
+        view += [v] * d
+        feature += range(d)
+        name += result.feature_names[v] or [f"feature {j}" for j in range(d)]
+        rest.append((*_standardised(count, mean, variance), np.where(count[:, None] > 0, mean, np.nan)))
+    return np.array(view), np.array(feature), np.array(name, object), *map(np.hstack, zip(*rest))
+
+
+def _describe_cluster(result, everything, c):
+    """One cluster, see `Result.describe`, from the description of all."""
+    view, feature, name, difference, other_mean, mean = everything._features
+    order = np.argsort(-np.abs(difference[c]), kind="stable")
+    view, feature, name = view[order], feature[order], name[order]
+    difference, other_mean, mean = (x[c, order] for x in (difference, other_mean, mean))
+    certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
+    voters = voters[np.argsort(-certainty[voters], kind="stable")]
+    voters = voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # not once for every draw
+    inside = np.flatnonzero(result.labels == c)
+    pair, neighbour = _two_memberships(result.memberships[inside], c)
+    torn = np.flatnonzero(pair[:, 1] > _TORN)
+    torn = torn[np.argsort(pair[torn, 0] - pair[torn, 1], kind="stable")]
+    found = Description(
+        cluster=c, size=len(inside), certainty=everything.certainty[c], closest=int(everything.closest[c]),
+        confused=everything.confused[c], agreement=everything.agreement[c], views=view, features=feature,
+        differences=difference, means=mean, other_means=other_mean, anchors=result.anchors[voters],
+        anchor_certainty=certainty[voters], typical=everything.typical[c][everything.typical[c] >= 0],
+        border=inside[torn], neighbours=neighbour[torn], border_memberships=pair[torn], tables=[],
+    )  # fmt: skip
+    near = f", closest to cluster {found.closest}, confused {found.confused:.0%}" if found.closest >= 0 else ""
+    found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
+    found.columns = [("view", [result.view_names[v] for v in view]), ("feature", name), ("difference", difference)]
+    found.columns += [("mean", mean), ("others", other_mean)]
+    bar = partial(_bar_cell, most=np.abs(difference).max(), form="{:+.2f}")
+    for v, view_name in enumerate(result.view_names):
+        rows = [(_printable(name[j]), bar(difference[j]), f"{mean[j]:.4g}", f"{other_mean[j]:.4g}")
+                for j in np.flatnonzero(view == v)[:5]]  # fmt: skip
+        title = f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}"
+        found.tables.append((title, ("feature", "difference", "mean", "others"), rows))
+    shown = {"typical": found.typical, "anchors": found.anchors}
+    rows = [(what, _samples_cell(result, some[:8])) for what, some in shown.items()]
+    found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
+    rows = [(_samples_cell(result, [i]), f"{a:.2f}", f"{b:.2f}", str(other))
+            for i, (a, b), other in zip(found.border[:8], found.border_memberships, found.neighbours)]  # fmt: skip
+    title = f"{len(torn)} samples on its border, the most torn first"
+    found.tables.append((title, ("sample", "here", "there", "cluster"), rows))
+    return found
+
+
+def _two_memberships(memberships, labels):
+    """Memberships (n, 2) in the labels' clusters and in the best other ones, and which those are."""
+    rows, others = np.arange(len(memberships)), memberships.copy()
+    others[rows, labels] = -1.0
+    second = others.argmax(axis=1)
+    return np.stack([memberships[rows, labels], np.maximum(others[rows, second], 0.0)], axis=1), second
+
+
+def _report(result, path):
+    """The page of `Result.report`."""
+    everything, cards, first = _describe(result), [], []
+    for c in range(len(everything.sizes)):
+        card = _describe_cluster(result, everything, c)
+        cards.append(f'<article id="cluster-{c}">{card._repr_html_()}</article>')
+        first += [*card.typical, *card.border[:8], *card.anchors[:8]]
+    views = [f"{_printable(name)} ({p[1].shape[1]} features)" for name, p in zip(result.view_names, result._profile)]
+    ended = {"tol": "converged", "callback": "stopped by the callback"}.get(result.stopped_by, "not converged")
+    numbers, words = everything.tables
+    clusters = numbers[1] + words[1][1:], [a + b[1:] for a, b in zip(numbers[2], words[2])]
+    share = everything.sizes @ everything.agreement / everything.sizes.sum()
+    agreement = [(_printable(name), _bar_cell(x, 1.0, "{:.1%}")) for name, x in zip(result.slices, share)]
+    many, low = np.histogram(result.memberships.max(axis=1), bins=10, range=(0, 1))
+    certainty = [(f"{a:.0%} to {a + 0.1:.0%}", _bar_cell(x, many.max(), "{}")) for a, x in zip(low, many) if x]
+    parts = {
+        "title": escape(everything.title), "version": __version__, "cards": "\n".join(cards),
+        "facts": escape(f"{', '.join(views)}; {len(result.anchors)} anchors; {result.n_iter} iterations, {ended}"),
+        "options": escape(", ".join(f"{name} = {_printable(repr(x))}" for name, x in result.options.items())),
+        "clusters": _html_table(*clusters, "sortable"), "convergence": _convergence_svg(result),
+        "agreement": _html_table(("view", "share of the samples"), agreement),
+        "certainty": _html_table(("membership", "samples"), certainty),
+    }  # fmt: skip
+    room = _REPORT_BYTES - len(_PAGE) - sum(len(part.encode(errors="replace")) for part in parts.values())
+    parts["data"], parts["left_out"] = _lookup(result, first, room)
+    with open(path, "w", encoding="utf-8", errors="xmlcharrefreplace") as file:
+        file.write(Template(_PAGE).substitute(parts))
+
+
+def _convergence_svg(result):
+    """The residuals over the iterations, on a logarithmic axis."""
+    logs = np.log10(np.maximum([result.history[name] for name in HISTORY[:3]], 1e-16))
+    low, high = (int(np.floor(logs.min())), int(np.floor(logs.max())) + 1) if logs.size else (0, 1)
+    drawn = []
+    for y, power in zip(np.linspace(190, 10, high - low + 1), range(low, high + 1)):
+        drawn.append(f'<path class="grid" d="M50 {y:.1f}H590"/><text x="44" y="{y + 4:.1f}">1e{power}</text>')
+    for values, dashes in zip(logs, ("none", "9 5", "2 4")):
+        points = zip(np.linspace(50, 590, len(values)), 190 - 180 * (values - low) / (high - low))
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        drawn.append(f'<polyline points="{points}" stroke-dasharray="{dashes}"/>')
+    drawn = f'<svg class="chart" viewBox="0 0 600 200" role="img">{"".join(drawn)}</svg>'
+    return f'{drawn}<p class="soft">Residuals by iteration: Q-H solid, Q-J dashed, G-F dotted</p>'
+
+
+def _lookup(result, first, room):
+    """What the page knows of single samples, as JSON of at most `room` bytes, and a sentence on what was left out.
+
+    Samples in `first` come first, then the least certain ones: all with their clusters, then explanations, while there
+    is room.
+    """
+    n, k = result.memberships.shape
+    pair, second = _two_memberships(result.memberships, result.labels)
+    order = np.append(np.array(first, int), np.argsort(pair[:, 0] - pair[:, 1], kind="stable"))
+    order = order[np.sort(np.unique(order, return_index=True)[1])]
+    names = None if result.sample_names is None else [str(name) for name in result.sample_names]
+    size = np.full(n, len(str(n)) + 2 * len(str(k)) + 11)  # a number, two clusters, two percentages, the commas
+    size += 0 if names is None else np.array([len(_json(name)) + 1 for name in names])
+    order = order[np.cumsum(size[order]) <= 0.8 * room]
+    kept = np.sort(order)
+    here, there = np.rint(100 * pair[kept].T).astype(int).tolist()
+    data = {"slices": result.slices, "number": kept.tolist() if len(kept) < n else None, "here": here, "there": there}
+    data |= {"label": result.labels[kept].tolist(), "next": second[kept].tolist(), "why": {}}
+    data["name"] = None if names is None else [names[i] for i in kept]
+    room -= len(_json(data))
+    for lo in range(0, len(order), 256):
+        more = _explanations(result, order[lo : lo + 256])
+        room -= len(_json(more))
+        if room < 0:
+            break
+        data["why"] |= more
+    unlisted, unexplained = n - len(kept), n - len(data["why"])
+    left_out = f"""To keep this page small, {unexplained} of {n} samples have no explanation here, and {unlisted} are
+not listed at all; the least certain were kept. In Python, result.explain(i) explains any sample."""
+    return _json(data), left_out if unexplained else ""
+
+
+def _explanations(result, samples):
+    """{sample: by slice [share, three [cluster, vote], four [anchor, weight, its cluster]]}, numbers in percent."""
+    index, weight, memberships = result._index[samples], result._weight[samples], result._slice_memberships()
+    votes, slices = _votes(index, weight, memberships), np.arange(len(memberships))[None, :, None]
+    support = votes[np.arange(len(samples)), :, result.labels[samples]]
+    share = support / np.maximum(support.sum(axis=1, keepdims=True), 1e-300)
+    best = np.argsort(-votes, axis=2, kind="stable")[:, :, :3]
+    near = np.argsort(-weight, axis=2, kind="stable")[:, :, :4]
+    vote, weight = np.take_along_axis(votes, best, axis=2), np.take_along_axis(weight, near, axis=2)
+    near = np.take_along_axis(index, near, axis=2)
+    clusters = memberships.argmax(axis=2)[slices, near]
+    share, vote, weight = (np.rint(100 * x).astype(int) for x in (share, vote, weight))
+    voted, anchors = np.stack([best, vote], axis=3), np.stack([result.anchors[near], weight, clusters], axis=3)
+    parts = zip(share.tolist(), voted.tolist(), anchors.tolist())
+    return {i: list(zip(*why)) for i, why in zip(samples.tolist(), parts)}
+
+
+def _json(data):
+    """Compact, and safe inside a script element: no text in it can end the element."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+# One page that may load nothing, which its policy makes sure of. Colours are from the pictures' set.
+_PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>$title</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"
+content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"><style>
+:root { color-scheme: light dark; --back: #fff; --text: #1b1b1f; --soft: #5b5b66; --line: #d5d5dd; --more: #332288 }
+@media screen and (prefers-color-scheme: dark) { :root { --back: #16161a; --text: #e8e8ee; --soft: #a5a5b2;
+  --line: #3a3a44; --more: #88ccee } }
+body { margin: 0 auto; max-width: 84rem; padding: 1rem; background: var(--back); color: var(--text);
+  font: 16px/1.45 system-ui, sans-serif; overflow-wrap: anywhere } input, form button { font: inherit }
+h2 { margin: 2rem 0 .5rem } h3 { margin: 0; font-size: 1.05rem } h4 { margin: .9rem 0 .2rem; font-size: .9rem }
+p { max-width: 60rem } a { color: var(--more) } .soft { color: var(--soft); font-size: .9rem }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-size: .875rem; overflow-wrap: normal }
+th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
+.n { text-align: right; white-space: nowrap } td:has(svg) { text-align: left !important }
+.sortable td:nth-last-child(-n+2) { min-width: 9rem } .sortable td:nth-last-child(2) { min-width: 18rem }
+th button { all: unset; cursor: pointer; text-decoration: underline dotted } th button:focus-visible { outline: revert }
+[aria-sort=ascending] button::after { content: " ▲" } [aria-sort=descending] button::after { content: " ▼" }
+.more { fill: var(--more) } .less { fill: #cc6677 } .grid { stroke: var(--line) } text { font-size: 12px }
+.chart { width: 30rem; max-width: 100%; fill: var(--soft); text-anchor: end } .row { display: flex; flex-wrap: wrap }
+polyline { fill: none; stroke: var(--more); stroke-width: 2 } .row section { margin-right: 3rem; max-width: 100% }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
+article { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
+@media print { section:has(form) { display: none } body { font-size: 11px } .wide { overflow: visible } }
+</style></head><body><main><h1>$title</h1><p>$facts.</p>
+<details><summary>Options</summary><p class="soft">$options</p></details>
+<section><h2>Look up a sample</h2><form><label>Number or name <input name="wanted" autocomplete="off"></label>
+<button>Explain</button></form><div id="answer" aria-live="polite"></div><p class="soft">$left_out</p></section>
+<h2>Clusters</h2><p class="soft">Sure: the mean membership of the samples in their cluster. Confused: the share of them
+with a membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would
+choose. Differences from all other samples are in standard deviations. The columns' names sort.</p>$clusters
+<div class="row"><section><h2>Agreement of the views</h2>$agreement</section><section><h2>Certainty</h2>$certainty
+</section><section><h2>Convergence</h2>$convergence</section></div><h2>Each cluster</h2><div class="cards">
+$cards</div><p class="soft">Written by agtf $version.</p></main>
+<script type="application/json" id="data">$data</script><script>
+const all = query => [...document.querySelectorAll(query)], [form] = document.forms, [answer] = all("#answer");
+const data = JSON.parse(all("#data")[0].textContent);
+const make = (tag, ...parts) => { const made = document.createElement(tag); made.append(...parts); return made; };
+const link = (text, kind, i) => { const made = make("a", text); made.href = "#" + kind + "-" + i; return made; };
+for (const a of all("a[data-sample]")) a.href = "#sample-" + a.dataset.sample;
+for (const a of all("a[data-cluster]")) a.href = "#cluster-" + a.dataset.cluster;
+for (const box of all(".wide")) if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+for (const th of all(".sortable th")) {
+  const button = make("button", ...th.childNodes), body = th.closest("table").tBodies[0];
+  th.append(button);
+  button.onclick = () => {
+    const sign = th.ariaSort === "ascending" ? -1 : 1, value = row => row.cells[th.cellIndex].textContent;
+    const order = (a, b) => sign * (parseFloat(a) - parseFloat(b) || a.localeCompare(b));
+    for (const other of all(".sortable th")) other.removeAttribute("aria-sort");
+    th.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+    body.append(...[...body.rows].sort((a, b) => order(value(a), value(b))));
+  };
+}
+const place = i => data.number ? data.number.indexOf(i) : i, name = i => data.name?.[place(i)] ?? String(i);
+function explain(at) {
+  const i = data.number ? data.number[at] : at, cluster = c => link("cluster " + c, "cluster", c), why = data.why[i];
+  const text = make("p", "Sample " + name(i) + (data.name ? " (number " + i + ")" : "") + " is in ",
+    cluster(data.label[at]), ", membership " + data.here[at] + "%; next is ", cluster(data.next[at]),
+    " with " + data.there[at] + "%.");
+  if (!why) return make("div", text, "Its explanation was left out.");
+  const row = (tag, cells) => make("tr", ...cells.map(cell => make(tag, ...[cell].flat())));
+  const rows = why.map(([share, votes, anchors], v) => row("td", [data.slices[v], share + "%",
+    votes.filter(([c, vote]) => vote).map(([c, vote]) => c + ": " + vote + "%").join(", "),
+    anchors.flatMap(([j, part, c]) => part ? [link(name(j), "sample", j), " x " + part + "% > " + c + "; "] : [])]));
+  rows.unshift(row("th", ["view", "share in the decision", "votes", "anchors: sample x weight > cluster"]));
+  const box = make("div", text, make("table", ...rows));
+  box.className = "wide";
+  return box;
+}
+function show(places, wanted) {
+  const found = places.filter(at => at in data.label).slice(0, 5).map(explain);
+  answer.replaceChildren(...found.length ? found : [make("p", "Sample " + wanted + " is not on this page.")]);
+}
+form.onsubmit = event => {
+  event.preventDefault();
+  const wanted = form.wanted.value, named = (data.name || []).flatMap((text, at) => text === wanted ? [at] : []);
+  show(named.length ? named : /^ *[0-9]+ *$$/.test(wanted) ? [place(+wanted)] : [], wanted);
+};
+window.onhashchange = () => {
+  const [, wanted] = location.hash.match(/^#sample-([0-9]+)/) || [];
+  if (wanted) { show([place(+wanted)], wanted); form.parentNode.scrollIntoView(); }
+};
+window.onhashchange();
+</script></body></html>
+"""
 
 
 # ======================================================================================================================
@@ -2929,14 +3427,14 @@ def plot_explain(explanation, ax=None):
             ax.barh(v, weight, left=end - weight, color=colours.get(c), edgecolor="white")
             if weight > 0.08:
                 light = np.dot(to_rgb(colours[c]), (0.30, 0.59, 0.11)) > 0.5
-                ax.text(end - weight / 2, v, anchor, color="black" if light else "white", **_CENTRED)
+                ax.text(end - weight / 2, v, explanation.name(anchor), color="black" if light else "white", **_CENTRED)
     names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     handles = [ax.bar(0, 0, color=colour) for colour in colours.values()]
     ax.legend(handles, [f"cluster {c}" for c in voted], loc="center left", bbox_to_anchor=(1, 0.5))
-    ax.set_title(f"Why sample {explanation.sample} is in cluster {explanation.label}")
-    x, y = "weight of the anchor (its sample number)", "slice (share in the decision)"
+    ax.set_title(f"Why sample {explanation.name(explanation.sample)} is in cluster {explanation.label}")
+    x, y = "weight of the anchor (its sample)", "slice (share in the decision)"
     return _labelled(ax, xlabel=x, ylabel=y, xlim=(0, 1))
 
 
@@ -2958,6 +3456,45 @@ def plot_k(suggestion, ax=None):
     ax.legend(title="drops")
     text = "eigenvalue of the graphs"
     return _labelled(ax, True, xlabel="number of clusters", ylabel=text, title="How many clusters?")
+
+
+def plot_profile(result, c, ax=None):
+    """What sets cluster c apart from all other samples: a panel per view (`ax`: that many), its strongest features."""
+    found, V = result.describe(c), len(result.view_names)
+    panels, (more, less) = _axes(ax, 1 + 3 * V, 3.2, V), _colours(2)
+    for v, panel in enumerate(np.atleast_1d(panels)):
+        some = np.flatnonzero(found.views == v)[:8]
+        values = found.differences[some]
+        panel.barh(range(len(some)), values, color=np.where(values < 0, less, more))
+        names = [_printable(dict(found.columns)["feature"][j], 24).replace("$", r"\$") for j in some]
+        panel.set_yticks(range(len(some)), names)
+        panel.invert_yaxis()
+        panel.axvline(0, color="0.5", linewidth=0.8)
+        title = _printable(result.view_names[v], 24).replace("$", r"\$")
+        _labelled(panel, title=f"Cluster {c}: {title}", xlabel="difference / standard deviation")
+    return panels
+
+
+def plot_clusters(result, ax=None):
+    """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
+    found, ax = result.describe(), _axes(ax, 6, 5)
+    there = np.flatnonzero(found.sizes)
+    view, difference = found._features[0], found._features[3][there]
+    # Principal directions of the clusters' differences; every view counts alike, and no feature for everything.
+    points = np.clip(difference, -5, 5) / np.sqrt(np.bincount(view))[view]
+    U, s, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    x, y = np.pad(U * s, ((0, 0), (0, 2)))[:, :2].T
+    joined = found.mixing[np.ix_(there, there)]
+    for a, b in zip(*np.nonzero(np.triu(joined + joined.T, 1) > 0.01)):
+        ax.plot(x[[a, b]], y[[a, b]], color="0.7", linewidth=min(60 * (joined[a, b] + joined[b, a]), 12), zorder=1)
+    certainty, area = found.certainty[there], 80 + 1000 * found.sizes[there] / found.sizes.max()
+    area /= max(len(there) / 15, 1)
+    drawn = ax.scatter(x, y, area, certainty, vmin=min(0.5, certainty.min()), vmax=1, edgecolors="0.3", zorder=2)
+    ax.figure.colorbar(drawn, ax=ax, label="certainty")
+    for at, c in enumerate(there):
+        ax.text(x[at], y[at], c, color="black" if drawn.norm(certainty[at]) > 0.5 else "white", **_CENTRED)
+    ax.margins(0.15)
+    return _labelled(ax, xticks=[], yticks=[], title="Clusters: alike ones are near, confused ones joined")
 
 
 # ======================================================================================================================
