@@ -460,6 +460,7 @@ def _whole(name, value, low, high, limits, kind="an int"):
 
 SCALES = ("auto", "zscore", "unit", "max", None)
 _LARGEST, _SMALLEST = 1e150, 1e-150  # what can be squared, and its square told from 0, in double precision
+_MOSTLY_ZERO = 0.1  # share of numbers that are not 0: below, z-scores make rare ones larger than 3, and words count so
 _STEEPEST = 1e6  # size over range of a sparse column, which can't be centred: squares of more drown the differences
 
 
@@ -737,8 +738,8 @@ def _fit_scaling(data, v, scale):
     low, high, filled = zip(*_map_rows(extent, n))
     low, high = np.min(low, axis=0).astype(float), np.max(high, axis=0).astype(float)
     if scale == "auto":
-        mostly_zero = is_sparse or (low.min() >= 0 and sum(filled) < 0.5 * n * d)
-        scale = "unit" if mostly_zero else "zscore"
+        mostly_zero = low.min() >= 0 and sum(filled) < _MOSTLY_ZERO * n * d
+        scale = "unit" if is_sparse or mostly_zero else "zscore"
     top = max(-low.min(), high.max())
     _check_range(top, scale, data.where[v])
     steep = np.flatnonzero((high > low) & (np.maximum(high, -low) > _STEEPEST * (high - low)))
@@ -806,6 +807,7 @@ class _Block:
     hi: int
     index: np.ndarray | None = None  # (rows, slices, neighbours) int32: S[i, index[i, v, t], v] = weight[i, v, t]
     weight: np.ndarray | None = None  # the same shape
+    told: np.ndarray | None = None  # (rows, V): whether a view told something about a row; else the joint slice stands in
     S: np.ndarray | None = None  # the weights as the solver sees them
     labels: np.ndarray | None = None
     H: np.ndarray | None = None  # (rows, slices * k), the state of Algorithm 1; B2 on the way to the next H
@@ -965,14 +967,15 @@ class _Anchors:
         """Indices and weights (rows, slices, neighbours) of the graphs of some of the data's rows.
 
         The joint slice needs no joint features: its squared distance is the weighted sum of those of the views, over
-        the views in which both the sample and the anchor were seen. It also stands in for views that were not.
+        the views in which both the sample and the anchor were seen. It also stands in for the views that tell nothing
+        about a sample: those in which it was not seen, or is equally far from all anchors. Returns, too, which did tell.
         """
         V, m = self.usable.shape
         n, size = len(range(*rows.indices(data.n))), m // self.draws
         raw = [data.raw(v, rows) for v in range(V)]
         seen = np.ones((n, V), bool) if data.seen is None else data.seen[rows]
         index = np.empty((n, self.slices, self.draws, self.neighbours), np.int32)
-        weight = np.empty(index.shape)
+        weight, told = np.empty(index.shape), seen.copy()
         first = 0
         for scheme in self.schemes:
             draws = slice(first, first + scheme.draws)
@@ -989,12 +992,15 @@ class _Anchors:
                 together = np.where(common > 0, together / np.maximum(common, 1), np.inf)
             if self.joint:
                 index[:, V, draws], weight[:, V, draws] = self.nearest(together, scheme.draws)
-            for v in np.flatnonzero(~seen.all(axis=0)):
-                distance = np.where(usable[v], together[~seen[:, v]], np.inf)
-                index[~seen[:, v], v, draws], weight[~seen[:, v], v, draws] = self.nearest(distance, scheme.draws)
+            for v in range(V):
+                silent = ~(seen[:, v] & weight[:, v, draws].any(axis=(1, 2)))
+                if silent.any():
+                    distance = np.where(usable[v], together[silent], np.inf)
+                    index[silent, v, draws], weight[silent, v, draws] = self.nearest(distance, scheme.draws)
+                told[:, v] &= ~silent
             first = draws.stop
         index += (np.arange(self.draws, dtype=np.int32) * size)[:, None]
-        return index.reshape(n, self.slices, -1), weight.reshape(n, self.slices, -1) / self.draws
+        return index.reshape(n, self.slices, -1), weight.reshape(n, self.slices, -1) / self.draws, told
 
     def nearest(self, distance, draws):
         """Indices in each draw and weights (rows, draws, neighbours) of the nearest anchors, from squared distances."""
@@ -1024,7 +1030,7 @@ def _join(block, anchors):
     """Give the block its graph."""
     pieces = [slice(block.lo + p.start, block.lo + p.stop) for p in block.pieces(_PIECE)]
     parts = [anchors.join(block.data, rows) for rows in pieces]
-    block.index, block.weight = (np.concatenate(part) for part in zip(*parts))
+    block.index, block.weight, block.told = (np.concatenate(part) for part in zip(*parts))
 
 
 def _mass(block, m):
@@ -1608,8 +1614,8 @@ class Result:
     anchor_labels : (m,) int array
         The cluster that an anchor votes for, over all slices.
     view_agreement : (V,) or (V + 1,) array
-        Share of the samples whose label is what that slice alone, by its anchors' votes, would give; the joint slice
-        last.
+        Share of the samples whose label is what that slice alone, by its anchors' votes, would give, among those about
+        which it tells anything; the joint slice last.
     n_iter, stopped_by : int, {"tol", "max_iter", "callback"}
     history : dict of (n_iter,) arrays
         "Q-H", "Q-J", "G-F": the residuals; "objective" = "fit" + lambda1 * "H_norm" + lambda2 * "G_norm";
@@ -1641,6 +1647,7 @@ class Result:
     _weight: np.ndarray
     _anchors: _Anchors
     _profile: list  # of every view what `_profile` returns
+    _told: np.ndarray  # share of the samples about which a slice tells something
 
     def __repr__(self):
         n, k = self.memberships.shape
@@ -1760,7 +1767,7 @@ class Result:
         """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"history {name}": values for name, values in self.history.items()}
-        arrays |= {"graph index": self._index, "graph weight": self._weight}
+        arrays |= {"graph index": self._index, "graph weight": self._weight, "told": self._told}
         arrays["anchors usable"] = self._anchors.usable
         arrays |= {f"profile {v} {i}": part for v, parts in enumerate(self._profile) for i, part in enumerate(parts)}
         for i, scheme in enumerate(self._anchors.schemes):
@@ -1821,7 +1828,7 @@ def load(path):
     history = {name: arrays[f"history {name}"] for name in HISTORY}
     profile = [[arrays[f"profile {v} {i}"] for i in range(3)] for v in range(len(facts["view_names"]))]
     graph = {"_index": arrays["graph index"], "_weight": arrays["graph weight"]}
-    return Result(**fields, **graph, history=history, _anchors=anchors, _profile=profile)
+    return Result(**fields, **graph, history=history, _anchors=anchors, _profile=profile, _told=arrays["told"])
 
 
 @dataclass(eq=False)
@@ -2188,8 +2195,7 @@ def _start(rows, at, anchors, s, rng):
         return np.zeros((anchors.m, V * k)), np.zeros((V * k, V * k))
     labels = _find_labels(rows, anchors, k, rng) if isinstance(s.init, str) else s.init[rows.data.rows]
     rows.spread("labels", labels)
-    if rows.data.seen is not None:
-        rows.map(_prune_filled, labels[at])
+    rows.map(_prune_filled, labels[at])
     size = 1.0 / np.sqrt(np.bincount(labels, minlength=k))
     rows.map(_first_H, V, size)
     F = rows.sum(_transposed_times, anchors.m)
@@ -2199,7 +2205,7 @@ def _start(rows, at, anchors, s, rng):
 
 def _prune_filled(block, anchor_labels):
     """A filled row may speak for the sample's label, not against it (HandWritten4, 50 % missing: 0.85 to 0.87)."""
-    i, v = np.nonzero(~block.data.seen[block.rows])
+    i, v = np.nonzero(~block.told)
     block.S[i, v] *= anchor_labels[block.index[i, v]] == block.labels[i, None]
 
 
@@ -2235,10 +2241,12 @@ def _read_off(rows, at, anchors, G, s):
         silent = np.flatnonzero(consensus.max(axis=1) <= 0.0)  # no load on any cluster: ask the anchors
         votes = _votes(block.index, block.weight, memberships)
         consensus[silent] = votes[silent].mean(axis=1) + 1e-300  # without any edge all clusters are alike
-        agrees = votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None]
-        return consensus / consensus.sum(axis=1, keepdims=True), agrees.sum(axis=0)
+        told = np.column_stack([block.told, np.ones((len(votes), V - block.told.shape[1]), bool)])  # and the joint slice
+        agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
+        return consensus / consensus.sum(axis=1, keepdims=True), agrees.sum(axis=0), told.sum(axis=0)
 
-    consensus, agreeing = zip(*rows.map(read))
+    consensus, agreeing, told = zip(*rows.map(read))
+    told = sum(told)
     inverse, views = np.argsort(data.rows), np.argsort(data.slots)
     slices = np.append(views, V - 1) if s.joint else views
     consensus = np.concatenate(consensus)
@@ -2253,12 +2261,16 @@ def _read_off(rows, at, anchors, G, s):
         joint_memberships=memberships[-1] if s.joint else None,
         anchors=data.rows[at],
         anchor_labels=memberships.mean(axis=0).argmax(axis=1),
-        view_agreement=sum(agreeing)[slices] / data.n,
+        view_agreement=(sum(agreeing) / np.maximum(told, 1))[slices],
+        _told=(told / data.n)[slices],
         _index=rows.gather("index")[inverse][:, slices],
         _weight=rows.gather("weight")[inverse][:, slices],
         _anchors=anchors,
         _profile=_profile(data, labels, k),
     )
+
+
+_LITTLE = 0.25  # of the samples: a view that tells about fewer is worth a warning
 
 
 def _doubts(result, different):
@@ -2267,6 +2279,10 @@ def _doubts(result, different):
     empty = k - len(np.unique(result.labels))
     if empty:
         yield f"{empty} of {k} clusters are empty; the data have {different} different sample(s)", UserWarning
+    for name, told in zip(result.view_names, result._told):
+        if told < _LITTLE:
+            little = f"{name} tells something about {told:.0%} of the samples only"
+            yield f"{little}: it was not seen in the others, or they are equally far from all anchors there", UserWarning
     if not result.n_iter:
         return
     if result.stopped_by == "max_iter":
