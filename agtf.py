@@ -305,7 +305,7 @@ def _give_back_shared_limits():
 def _forget_other_threads():
     """In a forked child only the thread that forked lives on; the calls of the others will not end there."""
     calls = int(getattr(_thread, "threads", None) is not None)
-    if _process.calls > calls == 0:
+    if calls == 0 and _process.calls > 0:
         _give_back_shared_limits()
     _process.calls = calls
     _process.lock.release()
