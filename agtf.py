@@ -2149,8 +2149,8 @@ def _cluster(tables, k, mask, given, fewest):
         found = _read_off(rows, at, anchors, G, s)
     history = {name: np.array(values) for name, values in history.items()}
     options = {name: value for name, value in given.items() if name not in ("callback", "verbose", "n_jobs")}
-    options |= {"n_anchors": s.m, "n_draws": s.draws, "n_neighbors": s.neighbours, "joint": s.joint}
-    options |= {"lambda1": lambda1, "lambda2": lambda2, "penalty": s.penalty}
+    options |= {"n_anchors": anchors.m // anchors.draws, "n_draws": anchors.draws, "joint": s.joint}
+    options |= {"n_neighbors": anchors.neighbours, "lambda1": lambda1, "lambda2": lambda2, "penalty": s.penalty}
     result = Result(
         **found, n_iter=len(history["fit"]), stopped_by=stopped_by, history=history, options=options,
         view_names=tables.view_names, feature_names=tables.feature_names, sample_names=tables.sample_names,
