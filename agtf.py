@@ -913,8 +913,9 @@ def _medoids(X, m, seed):
     nearest, distance = pairwise_distances_argmin_min(X, centres)
     order = np.lexsort((distance, nearest))
     medoids = order[np.unique(nearest[order], return_index=True)[1]]
-    spare = np.setdiff1d(seeds, medoids)  # for centres without members
-    return np.concatenate([medoids, spare[: m - len(medoids)]])
+    # For centres without members their seeds, and where rows are equal, as unit rows of one feature are, just any others.
+    order = np.concatenate([medoids, np.sort(seeds), np.arange(len(X))])
+    return order[np.sort(np.unique(order, return_index=True)[1])[:m]]
 
 
 def _vda(data, m):
@@ -2196,7 +2197,7 @@ def _start(rows, at, anchors, s, rng):
     labels = _find_labels(rows, anchors, k, rng) if isinstance(s.init, str) else s.init[rows.data.rows]
     rows.spread("labels", labels)
     rows.map(_prune_filled, labels[at])
-    size = 1.0 / np.sqrt(np.bincount(labels, minlength=k))
+    size = 1.0 / np.sqrt(np.maximum(np.bincount(labels, minlength=k), 1))  # fewer different rows than clusters: empty ones
     rows.map(_first_H, V, size)
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
