@@ -932,6 +932,8 @@ def _vda(data, m):
     s = np.maximum(squares - total**2 / d, 0.0) / max(d - 1, 1)
     s = s / s.max() if s.max() > 0 else np.ones_like(s)
     chosen, free = [], np.ones(data.n, bool) if data.seen is None else data.seen.all(axis=1)
+    if free.sum() < m:
+        free[:] = True  # the samples that were seen in all views are too few
     for _ in range(m):
         best = np.argmax(np.where(free, s, -1.0))
         chosen.append(best)
