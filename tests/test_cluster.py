@@ -183,7 +183,7 @@ def test_inputs_are_left_alone_whatever_their_form():
 def test_sparse_and_dense_agree_and_sparse_stays_sparse():
     views, y = blobs(n=80, widths=(30, 40), spread=0.3)
     views = [np.where(view > 1.5, view, 0.0) for view in views]
-    dense = agtf.cluster(views, 3)
+    dense = agtf.cluster(views, 3, scale="unit")
     stored = [sparse.csr_array(view) for view in views]
     before = [view.copy() for view in stored]
     for form in (sparse.csr_array, sparse.csc_matrix, sparse.coo_array):
@@ -334,8 +334,11 @@ def test_equal_rows_are_one_anchor():
 def test_constant_views_and_columns_say_nothing():
     views, y = blobs()
     noisy = [np.c_[views[0], np.full(60, 7.0)], views[1], np.full((60, 2), 3.0)]
-    assert accuracy(y, agtf.cluster(noisy, 3).labels) == 1.0
-    with pytest.warns(UserWarning, match="1 of 2 clusters are empty"):
+    with pytest.warns(UserWarning, match="view 2 tells something about 0% of the samples only"):
+        result = agtf.cluster(noisy, 3)
+    assert accuracy(y, result.labels) == 1.0 and result.view_agreement[2] == 0.0
+    nothing = pytest.warns(UserWarning, match="view 0 tells something about 0% of the samples only")
+    with nothing, pytest.warns(UserWarning, match="1 of 2 clusters are empty"):
         agtf.cluster(np.full((20, 2), 3.0), 2, anchors="vda", n_anchors=5)
 
 
@@ -476,7 +479,7 @@ BAD_NAN[4, 1], BAD_INF[2, 0] = np.nan, np.inf
         ([X], 2, dict(init=np.zeros(19, int)), ValueError, r"\(20,\) integer labels"),
         ([X], 2, dict(axis="rows"), ValueError, "axis must be 'cluster' or .*, got 'rows'"),
         ([X], 2, dict(p=0), ValueError, r"p must be a number in \(0, 1\], got 0"),
-        ([X], 2, dict(fft_norm=None), ValueError, "fft_norm must be 'ortho' or 'backward', got None"),
+        ([X], 2, dict(fft_norm=None), TypeError, "fft_norm must be 'ortho' or 'backward', got None"),
         ([X], 2, dict(lambda1=-1), ValueError, "lambda1 must be 'auto' or a number of at least 0, got -1"),
         ([X], 2, dict(lambda2="large"), ValueError, "lambda2 must be 'auto' or a number"),
         ([X], 2, dict(penalty=0), ValueError, "penalty"),

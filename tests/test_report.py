@@ -128,13 +128,9 @@ def test_names_stay_in_their_place(result, tmp_path):
 
 def many(result, times):
     """The same result with every sample repeated."""
-    graph = dataclasses.replace(
-        result._graph,
-        index=np.tile(result._graph.index, (times, 1, 1)),
-        weight=np.tile(result._graph.weight, (times, 1, 1)),
-    )
+    graph = {name: np.tile(getattr(result, name), (times, 1, 1)) for name in ("_index", "_weight")}
     memberships = np.tile(result.memberships, (times, 1))
-    return dataclasses.replace(result, labels=np.tile(result.labels, times), memberships=memberships, _graph=graph)
+    return dataclasses.replace(result, labels=np.tile(result.labels, times), memberships=memberships, **graph)
 
 
 @pytest.mark.parametrize("name, all_listed", [(None, True), ("sample number {}", False), ("x" * 90 + "{}", False)])
