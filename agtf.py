@@ -40,7 +40,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
@@ -2349,7 +2349,7 @@ class _Progress:
         return self.seconds
 
 
-class AGTF(ClusterMixin, BaseEstimator):
+class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     """Anchor graph tensor factorization as a scikit-learn estimator.
 
     The options are those of `cluster`, with the same defaults; `n_clusters` is its k.
@@ -2433,8 +2433,8 @@ class AGTF(ClusterMixin, BaseEstimator):
         return self.predict_proba(X, mask)
 
     def fit_transform(self, X, y=None, mask=None):
-        """Memberships (n, k) of the samples that are clustered."""
-        return self.fit(X, mask=mask).result_.memberships
+        """The same as `fit`, then `transform`; what the factorisation says is in `result_.memberships`."""
+        return self.fit(X, mask=mask).transform(X, mask)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
