@@ -139,7 +139,7 @@ def test_the_feature_that_separates_comes_first():
 def test_large_offsets_do_not_hide_small_variances(convert, offsets):
     rng, labels = np.random.default_rng(0), np.arange(10_000) % 2
     values = rng.integers(-1, 2, (10_000, 3)) + np.array(offsets)[labels, None]
-    data = agtf._Data([convert(values)], np.arange(10_000), np.arange(1), None)
+    data = agtf._Data([convert(values)], ["views[0]"], np.arange(10_000), np.arange(1), None)
     count, mean, variance = agtf._profile(data, labels, 2)[0]
     for c in range(2):
         exact = values[labels == c] - offsets[c]  # small whole numbers
@@ -152,7 +152,7 @@ def test_profile_goes_over_blocks_and_leaves_sparse_views_sparse(monkeypatch):
     table, labels = sparse.random_array((n, 40), density=0.1, format="csr", rng=rng), rng.integers(0, k, n)
     seen = rng.random((n, 2)) > 0.3
     dense = table.toarray()
-    data = agtf._Data([table, dense], rng.permutation(n), np.array([1, 0]), seen)
+    data = agtf._Data([table, dense], ["views[1]", "views[0]"], rng.permutation(n), np.array([1, 0]), seen)
     heights, toarray = [], sparse.csr_array.toarray
     monkeypatch.setattr(
         sparse.csr_array, "toarray", lambda x, *a, **b: heights.append(x.shape[0]) or toarray(x, *a, **b)
