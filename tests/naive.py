@@ -179,8 +179,10 @@ def update_G(S, H, F, Y3, sigma):
 
 
 def update_H(S, G, Q, Y1, J, Y2, mu, rho, H):
-    """(solveH): polar factor of every view frequency of B2, as below (solveH4); H, the previous iterate (or the argument
-    of its low-rank step), decides what B2 leaves open."""
+    """(solveH): polar factor of every view frequency of B2, as below (solveH4).
+
+    H, the previous iterate (or the argument of its low-rank step), decides what B2 leaves open.
+    """
     W2, W3 = Q - Y1 / mu, J - Y2 / rho
     B2 = 2 * tprod(S, G) + mu * W2 + rho * W3
     pairs = zip(slices(B2, "view", "backward"), slices(H, "view", "backward"))

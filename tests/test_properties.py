@@ -52,7 +52,7 @@ def dense(view):
 def quiet_cluster(views, k, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for ours in ("no convergence", ".*clusters are empty", "the factors have come apart", ".* tells something about"):
+        for ours in ("no convergence", ".*clusters are empty", "the factors have come", ".* tells something about"):
             warnings.filterwarnings("ignore", ours)
         return agtf.cluster(views, k, max_iter=30, **options)
 
