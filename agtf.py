@@ -481,6 +481,8 @@ class _Tables:
 
 def _as_tables(views, fewest_rows=1):
     """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
+    if sparse.issparse(views):  # of which the "dok" format is a dict
+        views = [views]
     names = list(map(str, views)) if isinstance(views, dict) else None
     where = [f"views[{key!r}]" for key in views] if isinstance(views, dict) else None
     if isinstance(views, dict):
@@ -1695,7 +1697,7 @@ class Result:
 
     def _matched(self, views):
         """New views as the tables that the model was fitted on, in its order."""
-        if isinstance(views, dict):
+        if isinstance(views, dict) and not sparse.issparse(views):
             unknown, absent = set(map(str, views)) - set(self.view_names), set(self.view_names) - set(map(str, views))
             if unknown or absent:
                 what = f"unknown view {min(unknown)!r}" if unknown else f"no view {min(absent)!r}"
@@ -2444,6 +2446,8 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
 
 def _are_views(X):
     """Whether X is several views rather than one table."""
+    if sparse.issparse(X):
+        return False
     return isinstance(X, dict) or isinstance(X, (list, tuple)) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
 
 
