@@ -87,7 +87,7 @@ def naive_graph(views, mask, anchors, k, scale):
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_graphs_with_holes_match_the_definition(problem, joint):
-    views, _, mask = problem
+    views, mask = problem[0], with_holes(120, 3, 0.6)  # so many that few samples are complete, and few anchors
     result = agtf.cluster(views, 3, mask=mask, n_anchors=15, n_neighbors=4, joint=joint)
     draws = zip(np.split(result.anchors, 3), ("zscore", "zscore", "unit"))
     expected = np.concatenate([naive_graph(views, mask, at, 4, scale) / 3 for at, scale in draws], axis=2)
@@ -115,6 +115,17 @@ def test_sparse_views_can_be_missing():
     rows_of_nan = [sparse.csr_array(view) for view in holes_as_nan([view.toarray() for view in views], mask)]
     np.testing.assert_array_equal(agtf.cluster(rows_of_nan, 3).labels, result.labels)
     np.testing.assert_array_equal(result.predict(rows_of_nan), result.predict(views, mask))
+
+
+@pytest.mark.parametrize("anchors", ["medoid", "random"])
+def test_anchors_are_samples_seen_in_most_views_if_they_suffice(problem, anchors):
+    views, _, mask = problem
+    assert mask.all(axis=1).sum() >= 30
+    assert mask[agtf.cluster(views, 3, mask=mask, anchors=anchors, n_anchors=12).anchors].all()
+    mask = with_holes(120, 3, 0.6)
+    assert mask.all(axis=1).sum() < 30
+    seen_in = mask[agtf.cluster(views, 3, mask=mask, anchors=anchors, n_anchors=12).anchors].sum(axis=1)
+    assert set(seen_in) == {2, 3}
 
 
 def test_the_variance_rule_prefers_complete_samples(problem):
