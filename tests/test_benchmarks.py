@@ -88,10 +88,10 @@ def test_means_are_of_sets_not_of_rows():
 
 @pytest.mark.parametrize("dense", [True, False])
 def test_the_plain_solver_that_is_timed_does_the_same_iterations(dense):
-    V, K = 3, 4
-    S, y = speed.graph_of_clusters(80, 24, V, K, 5)
-    times, *ours = speed.seconds_per_iteration(S, y, V, K, 3)
-    plain_times, *plain = speed.plain_iterations(S, y, V, K, 3, dense)
+    m, V, K = 24, 3, 4
+    rows, y = speed.graph_of_clusters(80, m, V, K, 5)
+    times, *ours = speed.seconds_per_iteration(rows, y, m, V, K, 3)
+    plain_times, *plain = speed.plain_iterations(rows, y, m, V, K, 3, dense)
     assert len(times) == len(plain_times) == 3
     for X, Z in zip(ours, plain):
         np.testing.assert_allclose(X.reshape(-1, V, K).transpose(1, 0, 2), Z, atol=1e-8)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -22,7 +23,6 @@ import sklearn
 from accuracy import ONE_THREAD
 from datasets import ROOT, agtf, available, draw, load, mixture, noisy_mnist, our_scaling, sparse_text, wide_images
 from sklearn.cluster import KMeans, MiniBatchKMeans
-from threadpoolctl import threadpool_limits
 
 
 def timed(function):
@@ -49,25 +49,30 @@ def peak_mb():
 
 
 def graph_of_clusters(n, m, V, K, k, seed=0):
-    """A noisy anchor graph tensor of K clusters, and the clusters."""
+    """A noisy anchor graph tensor of K clusters as rows in blocks, and the clusters."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, K, n)
     index = (rng.integers(0, m // K, (n, V, k)) * K + y[:, None, None]).astype(np.int32)
     stray = rng.random(index.shape) < 0.1
     index[stray] = rng.integers(0, m, stray.sum())
-    return agtf._Graph(index, rng.dirichlet(np.ones(k), (n, V)), m).normalised(K), y
+    rows = agtf._Rows(SimpleNamespace(n=n))
+    rows.spread("index", index)
+    rows.spread("weight", rng.dirichlet(np.ones(k), (n, V)))
+    rows.map(agtf._normalise, agtf._simplex_scale(rows.sum(agtf._mass, m), K))
+    return rows, y
 
 
-def start(S, y, V, K):
+def start(y, m, V, K):
+    """H and F."""
     H = np.zeros((len(y), V * K))
     H[np.arange(len(y)), y] = 1 / np.sqrt(np.bincount(y))[y]
-    return [H, H.copy(), H.copy(), np.full((S.m, V * K), 1 / K)]
+    return H, np.full((m, V * K), 1 / K)
 
 
 OPTIONS = dict(lambda1=1.0, lambda2=1.0, penalty=8.0, growth=1.3)
 
 
-def seconds_per_iteration(S, y, V, K, iterations):
+def seconds_per_iteration(rows, y, m, V, K, iterations):
     """Seconds of each iteration of agtf, and the factors after the last."""
     times = []
 
@@ -75,31 +80,35 @@ def seconds_per_iteration(S, y, V, K, iterations):
         times.append(time.perf_counter())
         return False
 
-    state = start(S, y, V, K)
-    with threadpool_limits(1):
-        norm = agtf._Norm(0.5, "cluster", "backward", (V, K))
-        G, _, _ = agtf._algorithm1(S, *state, norm, **OPTIONS, tol=0.0, max_iter=iterations + 1, watch=watch)
-    return np.diff(times), state[0], G
+    H, F = start(y, m, V, K)
+    for name in ("H", "z", "w"):
+        rows.spread(name, H.copy())
+    norm = agtf._Norm(0.5, "cluster", "backward", (V, K))
+    run = agtf._Run(norm, **OPTIONS, tol=0.0, max_iter=iterations + 1, watch=watch)
+    with agtf._limits():
+        G, *_ = agtf._algorithm1(rows, F, np.eye(V * K), run)
+    return np.diff(times), rows.gather("H"), G
 
 
-def plain_iterations(S, y, V, K, iterations, dense):
+def plain_iterations(rows, y, m, V, K, iterations, dense):
     """The same by the plain solver of paper.py, with a dense or a sparse S."""
     import paper
 
-    n, _, k = S.index.shape
-    rows = np.arange(0, n * k + 1, k)
-    slices = [scipy.sparse.csr_array((S.weight[:, v].ravel(), S.index[:, v].ravel(), rows), (n, S.m)) for v in range(V)]
+    index, weight = rows.gather("index"), rows.gather("S")
+    n, _, k = index.shape
+    ends = np.arange(0, n * k + 1, k)
+    slices = [scipy.sparse.csr_array((weight[:, v].ravel(), index[:, v].ravel(), ends), (n, m)) for v in range(V)]
     slices = [s.toarray() if dense else s for s in slices]
-    factors = [X.reshape(-1, V, K).transpose(1, 0, 2).copy() for X in start(S, y, V, K)]
+    H, F = (X.reshape(-1, V, K).transpose(1, 0, 2).copy() for X in start(y, m, V, K))
     times = []
     way = dict(p=0.5, axis="cluster", h_first=False, clip="time", gst_steps=60, tol=-1.0, iterations=iterations + 1)
-    found = paper.solve(slices, factors, **OPTIONS, **way, watch=lambda *_: times.append(time.perf_counter()))
+    found = paper.solve(slices, (H, H, H, F), **OPTIONS, **way, watch=lambda *_: times.append(time.perf_counter()))
     return np.diff(times), found.H, found.G
 
 
 def iteration_against_copy(quick):
-    n, V, K = 50_000 if quick else 200_000, 3, 10
-    S, y = graph_of_clusters(n, 400, V, K, 8)
+    n, m, V, K = 50_000 if quick else 200_000, 400, 3, 10
+    rows, y = graph_of_clusters(n, m, V, K, 8)
     source = [np.random.default_rng(i).random((n, V * K)) for i in range(5)]
     target = [np.empty_like(X) for X in source]
 
@@ -109,24 +118,24 @@ def iteration_against_copy(quick):
 
     copy()
     floor = best_of(5, copy)
-    times, _, _ = seconds_per_iteration(S, y, V, K, 8)
+    times, _, _ = seconds_per_iteration(rows, y, m, V, K, 8)
     floor = min(floor, best_of(5, copy))
     return {"n": n, "copy_s": floor, "iteration_s": times.min(), "ratio": times.min() / floor}
 
 
 def iteration_against_numpy(quick):
     n, m, V, K = 5_000 if quick else 20_000, 1_000, 3, 10
-    S, y = graph_of_clusters(n, m, V, K, 8)
-    _, H, G = seconds_per_iteration(S, y, V, K, 2)
-    ours, rows = seconds_per_iteration(S, y, V, K, 8)[0].min(), []
+    rows, y = graph_of_clusters(n, m, V, K, 8)
+    _, H, G = seconds_per_iteration(rows, y, m, V, K, 2)
+    ours, out = seconds_per_iteration(rows, y, m, V, K, 8)[0].min(), []
     for kind in ("dense", "sparse"):
-        plain, *factors = plain_iterations(S, y, V, K, 2, kind == "dense")
+        plain, *factors = plain_iterations(rows, y, m, V, K, 2, kind == "dense")
         error = max(np.abs(X.reshape(-1, V, K).transpose(1, 0, 2) - Z).max() for X, Z in zip((H, G), factors))
         speed_up = plain.min() / ours
-        rows.append(
+        out.append(
             {"S": kind, "n": n, "plain_s": plain.min(), "agtf_s": ours, "speed_up": speed_up, "difference": error}
         )
-    return rows
+    return out
 
 
 # ---- Whole runs, each in a process of its own ------------------------------------------------------------------------
@@ -141,7 +150,7 @@ def timed_cluster(views, k):
     before = peak_mb()
     seconds, result = timed(lambda: agtf.cluster(views, k))
     out = {"seconds": seconds, "us_per_sample": 1e6 * seconds / len(result.labels), "iterations": result.n_iter}
-    return out | {"stages": getattr(result, "seconds", {}), "peak_mb": peak_mb(), "before_mb": before}, result
+    return out | {"stages": result.seconds, "peak_mb": peak_mb(), "before_mb": before}, result
 
 
 def data(name, n):
@@ -188,7 +197,7 @@ def job_sparse(n):
     megabytes = sum(v.data.nbytes + v.indices.nbytes + v.indptr.nbytes for v in views) / 2**20
     dense = sum(8 * v.shape[0] * v.shape[1] for v in views) / 2**20
     out, result = timed_cluster(views, 6)
-    assert all(scipy.sparse.issparse(rows) for rows in result._anchor_rows)
+    assert all(scipy.sparse.issparse(rows) for scheme in result._anchors.schemes for rows in scheme.rows)
     return {"n": n, "input_mb": megabytes, "dense_mb": dense, **out, "ACC": agtf.score(y, result.labels)["ACC"]}
 
 
