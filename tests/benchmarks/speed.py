@@ -8,6 +8,7 @@ Whole runs have a process of their own each, and their peak memory is that of cl
 import argparse
 import json
 import os
+import pathlib
 import platform
 import resource
 import subprocess
@@ -20,9 +21,17 @@ import numba
 import numpy as np
 import scipy
 import sklearn
-from accuracy import ONE_THREAD
+from accuracy import ONE_THREAD, markdown
 from datasets import ROOT, agtf, available, draw, load, mixture, noisy_mnist, our_scaling, sparse_text, wide_images
 from sklearn.cluster import KMeans, MiniBatchKMeans
+
+
+def machine():
+    """What the figures depend on besides the code."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    out = {"cores": cores, "processor": platform.processor() or platform.machine()}
+    out |= {"python": platform.python_version()}
+    return out | {package.__name__: package.__version__ for package in (np, numba, scipy, sklearn)}
 
 
 def timed(function):
@@ -247,26 +256,14 @@ def first_calls():
 # ---- The sections ----------------------------------------------------------------------------------------------------
 
 
-def table(rows, columns):
-    print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
-    for row in rows:
-        cells = [row.get(c, "") for c in columns]
-        cells = [f"{c:.3g}" if isinstance(c, float) and abs(c) < 1000 else c for c in cells]
-        print("| " + " | ".join(f"{c:.0f}" if isinstance(c, float) else str(c) for c in cells) + " |", flush=True)
-
-
 def against_copy(quick):
     """One iteration against copying five tensors of its size (V = 3, K = 10, 8 neighbours)"""
-    rows = [iteration_against_copy(quick)]
-    table(rows, list(rows[0]))
-    return rows
+    return [iteration_against_copy(quick)]
 
 
 def against_numpy(quick):
     """One iteration against plain NumPy (m = 1000, V = 3, K = 10); difference of the factors after 3 of them"""
-    rows = iteration_against_numpy(quick)
-    table(rows, list(rows[0]))
-    return rows
+    return iteration_against_numpy(quick)
 
 
 STAGE_SETS = ("digits", "Scene15", "DryBean")
@@ -279,17 +276,7 @@ def stages(quick):
         sizes, sets, noisy = sizes[:2], STAGE_SETS[:1], (2_000,)
     there = available(("balanced", "unbalanced"))
     runs = [("made-up", n) for n in sizes] + [(name, 0) for name in sets if name in there]
-    rows = [in_process("beside_kmeans", *run) for run in [*runs, *(("Noisy MNIST", n) for n in noisy)]]
-    methods = ("agtf", "KMeans", "MiniBatch")
-    table(rows, ["data", "n", *(f"{method} s" for method in methods), "us_per_sample", "peak_mb"])
-    table(rows, ["data", "n", *(f"{method} {score}" for score in ("ACC", "NMI") for method in methods)])
-    names = list(dict.fromkeys(stage for row in rows for stage in row["stages"]))
-    if names:
-        print("\nStages: seconds, share of the call")
-        for row in rows:
-            row |= {stage: f"{s:.2f}, {s / row['seconds']:.0%}" for stage, s in row["stages"].items()}
-        table(rows, ["data", "n", *names])
-    return rows
+    return [in_process("beside_kmeans", *run) for run in [*runs, *(("Noisy MNIST", n) for n in noisy)]]
 
 
 RATIOS = [  # data, samples, the ratio that we want at most
@@ -305,31 +292,23 @@ def ratios(quick):
     for name, n, wanted in RATIOS[:2] if quick else RATIOS:
         if n or name in there:
             rows.append(in_process("beside_kmeans", name, n, **ONE_THREAD) | {"at most": wanted})
-    columns = ["agtf s", "KMeans s", "ratio", "at most", "agtf ACC", "KMeans ACC", "agtf NMI", "KMeans NMI"]
-    table(rows, ["data", "n", *columns])
     return rows
 
 
 def growth(quick):
     """Growth with the views and the clusters: Gaussian mixtures, views of 20 features, float32"""
     sizes = [(3, 10), (3, 50), (3, 100), (2, 10), (5, 10), (10, 10)]
-    rows = [in_process("growth", 10_000 if quick else 100_000, *size) for size in (sizes[:2] if quick else sizes)]
-    table(rows, ["n", "V", "k", "seconds", "us_per_sample", "iterations", "peak_mb", "ACC"])
-    return rows
+    return [in_process("growth", 10_000 if quick else 100_000, *size) for size in (sizes[:2] if quick else sizes)]
 
 
 def sparse_views(quick):
     """Sparse text in the shape of the paper's Reuters (5 languages, CSR)"""
-    rows = [in_process("sparse", 4_000 if quick else 18_758)]
-    table(rows, ["n", "seconds", "input_mb", "dense_mb", "peak_mb", "ACC"])
-    return rows
+    return [in_process("sparse", 4_000 if quick else 18_758)]
 
 
 def first_call(quick):
     """The first call: MSRC (or the digits), seconds"""
-    rows = [first_calls()]
-    table(rows, list(rows[0]))
-    return rows
+    return [first_calls()]
 
 
 SECTIONS = {
@@ -338,11 +317,46 @@ SECTIONS = {
 }  # fmt: skip
 
 
+METHODS = ("agtf", "KMeans", "MiniBatch")
+RATIO = ("agtf s", "KMeans s", "ratio", "at most", "agtf ACC", "KMeans ACC", "agtf NMI", "KMeans NMI")
+COLUMNS = {  # of the sections' tables; the others show all that they measured
+    "stages": [
+        ["data", "n", *(f"{method} s" for method in METHODS), "us_per_sample", "peak_mb"],
+        ["data", "n", *(f"{method} {score}" for score in ("ACC", "NMI") for method in METHODS)],
+    ],
+    "ratios": [["data", "n", *RATIO]],
+    "growth": [["n", "V", "k", "seconds", "us_per_sample", "iterations", "peak_mb", "ACC"]],
+    "sparse": [["n", "seconds", "input_mb", "dense_mb", "peak_mb", "ACC"]],
+}
+
+
+def cell(value):
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return str(value)
+
+
+def text(name, rows):
+    """A section's title and tables, from its rows."""
+    parts = [f"{name}. {SECTIONS[name].__doc__}"]
+    for columns in COLUMNS.get(name, [list(rows[0])]):
+        parts.append(markdown(columns, [[cell(row.get(column, "")) for column in columns] for row in rows]))
+    if name == "stages":
+        stages = list(dict.fromkeys(stage for row in rows for stage in row["stages"]))
+        lines = [
+            [row["data"], str(row["n"])]
+            + [f"{row['stages'][stage]:.2f}, {row['stages'][stage] / row['seconds']:.0%}" for stage in stages]
+            for row in rows
+        ]
+        parts += ["Stages of agtf: seconds, share of the call", markdown(["data", "n", *stages], lines)]
+    return "\n\n".join(parts)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, a few minutes")
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas")
-    parser.add_argument("--json", help="also write the figures to this file")
+    parser.add_argument("--json", type=pathlib.Path, help="file for the figures; what it has is not run again")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.job:
@@ -352,18 +366,19 @@ def main():
     unknown = set(given.only.split(",")) - set(SECTIONS)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    machine = {"cores": cores, "processor": platform.processor() or platform.machine()}
-    machine |= {"python": platform.python_version()}
-    machine |= {package.__name__: package.__version__ for package in (np, numba, scipy, sklearn)}
-    print("machine: " + ", ".join(f"{key} {value}" for key, value in machine.items()))
-    report = {"machine": machine, "quick": given.quick}
+    print("machine: " + ", ".join(f"{key} {value}" for key, value in machine().items()))
+    report = {"machine": machine(), "quick": given.quick}
+    if given.json and given.json.exists():
+        known = json.loads(given.json.read_text())
+        if {key: known[key] for key in report} != report:
+            parser.error(f"{given.json} is of another machine, of other versions or of another size")
+        report = known
     for name in given.only.split(","):
-        print(f"\n{name}. {SECTIONS[name].__doc__}", flush=True)
-        report[name] = SECTIONS[name](given.quick)
+        if name not in report:
+            report[name] = SECTIONS[name](given.quick)
+        print(f"\n{text(name, report[name])}", flush=True)
         if given.json:
-            with open(given.json, "w") as file:
-                json.dump(report, file, indent=1)
+            given.json.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":
