@@ -82,8 +82,11 @@ METHODS |= {name: partial(of_imml, name) for name in PEERS}
 
 
 def run(name, method, seed):
-    """One line of the file."""
-    figures, _ = measure(METHODS[method], *draw(name, seed), seed)
+    """One line of the file; of a method that fails, its words instead of the scores."""
+    try:
+        figures, _ = measure(METHODS[method], *draw(name, seed), seed)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+        figures = {"error": str(error)}
     return {"set": name, "method": method, "seed": seed, **figures}
 
 
