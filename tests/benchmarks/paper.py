@@ -647,10 +647,6 @@ def page(quick, records, sensitivity, control, ablation, figures, seeds, few):
     )
 
 
-def rounded(numbers):
-    return json.loads(json.dumps(numbers), parse_float=lambda text: float(f"{float(text):.4g}"))
-
-
 REDUCED = {
     True: "two seeds, three sets, figures for MSRC only, with few points (--quick).",
     False: "Noisy MNIST has 10,000 samples instead of 50,000 (and 200 anchors, as in the paper); controls and "
@@ -705,7 +701,8 @@ def main():
     (folder / "paper").mkdir(parents=True, exist_ok=True)
     draw_all(report["figures"], folder / "paper")
     numbers = {name: {order: data for order, (data, _) in orders.items()} for name, orders in report["figures"].items()}
-    report = rounded(report | {"figures": numbers, "seeds": seeds, "few": 2})
+    short = json.loads(json.dumps(numbers), parse_float=lambda text: float(f"{float(text):.4g}"))
+    report |= {"figures": short, "seeds": seeds, "few": 2}
     (folder / "paper" / "figures.json").write_text(json.dumps(report["figures"]) + "\n")
     (folder / "paper_results.md").write_text(page(**report), encoding="utf-8")
     print(f"{page(**report)}\n{time.time() - started:6.0f} s  page: {folder.name}/paper_results.md")
