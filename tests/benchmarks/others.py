@@ -6,7 +6,7 @@
 The sets lie inside these packages, which are read, not imported (but h5py must be installed): images, sensors,
 handwriting, speech, genes and time series. Views are the groups of features that the sets come with or, for single
 series, the series, its spectrum and its differences. At most 5,000 samples of a set are used, rows are shuffled. mfeat,
-optdigits and MNIST are relatives of sets that the defaults were made with. FILE as in accuracy.py.
+optdigits, satimage and MNIST are relatives of sets that the defaults were made with. FILE as in accuracy.py.
 """
 
 import argparse
@@ -141,7 +141,7 @@ SETS |= {
     "mnist-hog": gradients_of_mnist,
     "mnist-pair": pairs_of_mnist,
 }
-RELATIVES = ("optdigits", "mfeat-fac-kar-zer", "mfeat-fou-zer-mor", "mnist-hog", "mnist-pair")
+RELATIVES = ("satimage", "optdigits", "mfeat-fac-kar-zer", "mfeat-fou-zer-mor", "mnist-hog", "mnist-pair")
 
 
 def run(name, method, seed, folder):
