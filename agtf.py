@@ -40,9 +40,9 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.cluster import KMeans, kmeans_plusplus
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import (
     adjusted_rand_score,
@@ -51,7 +51,6 @@ from sklearn.metrics import (
     pairwise_distances_argmin_min,
 )
 from sklearn.metrics.cluster import contingency_matrix, pair_confusion_matrix
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -88,16 +87,11 @@ def _nearest_anchors(distance, index, weight):
     who = np.zeros(k + 1, np.int32)
     for i in range(rows):
         filled = 0
-        farthest = 0.0
+        bound = np.inf  # of what can still enter
         for j in range(m):
             d = distance[i, j]
-            if filled > k and d >= best[k]:
-                if d > farthest and d < np.inf:
-                    farthest = d
+            if d >= bound:
                 continue
-            if d == np.inf:
-                continue
-            farthest = max(farthest, d)
             at = k
             if filled <= k:
                 at = filled
@@ -108,17 +102,101 @@ def _nearest_anchors(distance, index, weight):
                 at -= 1
             best[at] = d
             who[at] = j
+            if filled > k:
+                bound = best[k]
         joined = min(filled - 1, k)
+        farthest = best[joined] if filled else 0.0
+        equal = filled < 2 or farthest - best[0] <= 1e-6 * farthest  # less is rounding, in single precision
+        if equal:
+            for j in range(m):
+                if distance[i, j] < np.inf:
+                    farthest = max(farthest, distance[i, j])
+        tells = filled > 1 and farthest - best[0] > 1e-6 * farthest
         total = 0.0
         for t in range(joined):
             total += best[joined] - best[t]
-        tells = filled > 1 and farthest - best[0] > 1e-9 * farthest
         for t in range(k):
             index[i, t] = who[t]
             weight[i, t] = 0.0
             if tells and t < joined:
                 # Copies of one anchor: k + 1 equal distances, but others are farther.
-                weight[i, t] = (best[joined] - best[t]) / total if total > 1e-12 * farthest else 1.0 / joined
+                weight[i, t] = 1.0 / joined if equal else (best[joined] - best[t]) / total
+
+
+@_jit
+def _to_distances(products, square, anchor_square, share, together):
+    """Turn products x.a into squared distances |x|^2 - 2 x.a + |a|^2, and add `share` of them to `together`."""
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            d = max(square[i] + anchor_square[j] - 2.0 * products[i, j], 0.0)
+            products[i, j] = d
+            together[i, j] += share * d
+
+
+@_jit
+def _scale_rows(rows, shift, factor, unit, centre, out):
+    """out <- (rows - shift) * factor, then rows of length 1 if `unit`, less `centre`; returns the squared lengths."""
+    square = np.empty(rows.shape[0])
+    for i in range(rows.shape[0]):
+        length = 0.0
+        for c in range(rows.shape[1]):
+            x = (rows[i, c] - shift[c]) * factor[c]
+            length += x * x
+            out[i, c] = x
+        root = 1.0 / np.sqrt(length) if unit and length > 0.0 else 1.0
+        total = 0.0
+        for c in range(rows.shape[1]):
+            x = out[i, c] * root - centre[c]
+            out[i, c] = x
+            total += x * x
+        square[i] = total
+    return square
+
+
+@_jit
+def _mix(x):
+    """A bijection of the 64-bit integers that spreads every bit (the finaliser of splitmix64, shortened)."""
+    x = (x ^ (x >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(32))
+
+
+@_jit
+def _fingerprint(bits, columns, starts, out):
+    """Add up the mixed bits of each row's numbers; row i has those from starts[i] to starts[i + 1]. Zeros add nothing."""
+    for i in range(out.size):
+        total = np.uint64(0)
+        for t in range(starts[i], starts[i + 1]):
+            if bits[t] << np.uint64(1):  # neither 0 nor -0
+                salt = (np.uint64(columns[t]) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+                total += _mix(bits[t] ^ salt)
+        out[i] = total
+
+
+@_jit
+def _spread_out(X, chances, chosen):
+    """k-means++ seeding among the columns of X (d, n): each next one is chosen with a chance in proportion to its squared
+    distance to those chosen; `chances` are numbers between 0 and 1, the first chooses among all alike.
+    """
+    d, n = X.shape
+    nearest = np.ones(n, np.float32)
+    for t in range(chosen.size):
+        total = 0.0
+        for i in range(n):
+            total += nearest[i]
+        target = chances[t] * total
+        at = 0
+        while at < n - 1 and target >= nearest[at]:
+            target -= nearest[at]
+            at += 1
+        chosen[t] = at
+        distance = np.zeros(n, np.float32)
+        for c in range(d):
+            x = X[c, at]
+            for i in range(n):
+                distance[i] += (X[c, i] - x) * (X[c, i] - x)
+        for i in range(n):
+            nearest[i] = distance[i] if t == 0 else min(nearest[i], distance[i])
 
 
 @_jit
@@ -169,48 +247,46 @@ def _gst_threshold(tau, p):
 
 
 @_jit
-def _fill_B(index, weight, G, z, w, J, penalties, B):
-    """B <- 2 S*G + mu' max(z, 0) - mu min(z, 0) + (rho' + rho) J - rho w, with penalties (mu, rho, mu', rho')."""
+def _fill_B(index, weight, GG, z, w, J, penalties, B):
+    """B <- 2 S*G + mu' max(z, 0) - mu min(z, 0) + (rho' + rho) J - rho w, with penalties (mu, rho, mu', rho').
+
+    GG is G twice side by side: slice u of S moves G's slices on by u, (S*G)^(r) = sum_u S^(u) G^(r-u), which then is one
+    piece of GG.
+    """
     rows, V, neighbours = index.shape
-    L = G.shape[1]
-    K = L // V
+    L = B.shape[1]
     mu, rho, new_mu, new_rho = penalties
     for i in range(rows):
         row = B[i]
         for c in range(L):
             row[c] = (new_mu if z[i, c] > 0.0 else -mu) * z[i, c] + (new_rho + rho) * J[i, c] - rho * w[i, c]
         for u in range(V):
-            # (S*G)^(r) = sum_u S^(u) G^(r-u): slice u of S moves G's slices on by u.
-            shift = u * K
+            first = L - u * (L // V)
             for t in range(neighbours):
                 s = 2.0 * weight[i, u, t]
-                if s == 0.0:
-                    continue
-                g = G[index[i, u, t]]
-                for c in range(L - shift):
-                    row[c + shift] += s * g[c]
-                for c in range(shift):
-                    row[c] += s * g[c + L - shift]
+                if s != 0.0:
+                    g = GG[index[i, u, t], first : first + L]
+                    for c in range(L):
+                        row[c] += s * g[c]
 
 
 @_jit
 def _scatter(index, weight, H, out):
-    """Add to out (m, V*K) what the rows contribute to S^T*H: (S^T*H)^(v) = sum_u (S^(u))^T H^(v+u)."""
+    """Add to out (m, 2 V*K) what the rows contribute to S^T*H: (S^T*H)^(v) = sum_u (S^(u))^T H^(v+u).
+
+    The two halves of out are to be added: what moves beyond the end of the first lies in the second.
+    """
     rows, V, neighbours = index.shape
     L = H.shape[1]
-    K = L // V
     for i in range(rows):
         for u in range(V):
-            shift = u * K
+            first = L - u * (L // V)
             for t in range(neighbours):
                 s = weight[i, u, t]
-                if s == 0.0:
-                    continue
-                a = out[index[i, u, t]]
-                for c in range(L - shift):
-                    a[c] += s * H[i, c + shift]
-                for c in range(shift):
-                    a[c + L - shift] += s * H[i, c]
+                if s != 0.0:
+                    a = out[index[i, u, t], first : first + L]
+                    for c in range(L):
+                        a[c] += s * H[i, c]
 
 
 @_jit
@@ -460,6 +536,7 @@ def _whole(name, value, low, high, limits, kind="an int"):
 
 SCALES = ("auto", "zscore", "unit", "max", None)
 _LARGEST, _SMALLEST = 1e150, 1e-150  # what can be squared, and its square told from 0, in double precision
+_WIDE_VIEW = 100  # features of a view from which on single precision is precise enough for distances
 _MOSTLY_ZERO = 0.1  # share of numbers that are not 0: below, z-scores make rare ones larger than 3, and words count so
 _STEEPEST = 1e6  # size over range of a sparse column, which can't be centred: squares of more drown the differences
 
@@ -602,36 +679,31 @@ class _Scaling:
                 length = np.sqrt(np.bincount(row, data**2, rows.shape[0]))
                 data /= np.where(length > 0, length, 1.0)[row]
             return sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
-        rows = (np.asarray(rows, float) - self.shift) * self.factor
-        if self.name == "unit":
-            length = np.linalg.norm(rows, axis=1, keepdims=True)
-            rows /= np.where(length > 0, length, 1.0)
-        if self.centre is not None:
-            rows -= self.centre
-        return rows
+        return self.with_squares(rows)[0]
+
+    def with_squares(self, rows):
+        """Scaled rows, and the squares of their lengths. Wide dense rows are in single precision: errors average out."""
+        if sparse.issparse(rows):
+            scaled = self(rows)
+            return scaled, np.asarray((scaled**2).sum(axis=1)).ravel()
+        if rows.dtype not in (np.float32, np.float64):
+            rows = rows.astype(float)
+        scaled = np.empty(rows.shape, np.float32 if rows.shape[1] > _WIDE_VIEW else np.float64)
+        centre = np.zeros(rows.shape[1]) if self.centre is None else self.centre
+        square = _scale_rows(np.ascontiguousarray(rows), self.shift, self.factor, self.name == "unit", centre, scaled)
+        return scaled, square
 
 
 def _fingerprints(table, lo, hi):
     """One 64-bit number per row that depends on the row's values alone; dense and sparse agree."""
-    rows = table[lo:hi]
+    rows, out = table[lo:hi], np.empty(hi - lo, np.uint64)
     if sparse.issparse(rows):
-        values, columns = rows.data.astype(float), rows.indices
+        values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
     else:
-        values, columns = np.ascontiguousarray(rows, float), np.arange(rows.shape[1])
-    salt = (columns.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = _mix(values.view(np.uint64) ^ salt)
-    mixed[values == 0] = 0
-    if sparse.issparse(rows):
-        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-        return total[rows.indptr[1:]] - total[rows.indptr[:-1]]
-    return mixed.sum(axis=1, dtype=np.uint64)
-
-
-def _mix(x):
-    """A bijection of the 64-bit integers that spreads every bit (the finaliser of splitmix64, shortened)."""
-    x = (x ^ (x >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(32))
+        values, d = np.ascontiguousarray(rows, float), rows.shape[1]
+        columns, starts = np.tile(np.arange(d, dtype=np.int32), hi - lo), np.arange(hi - lo + 1) * d
+    _fingerprint(values.view(np.uint64).ravel(), columns, starts, out)
+    return out
 
 
 @dataclass
@@ -641,6 +713,7 @@ class _Scheme:
     scalings: list  # of every view
     draws: int
     rows: list = field(default_factory=list)  # of every view the scaled rows of the anchors of all these draws
+    squares: list = field(default_factory=list)  # of their lengths
 
 
 @dataclass
@@ -793,9 +866,8 @@ def _check_range(top, scale, name):
 # 4 anchors and graphs: every view as n x k indices and weights of nearest anchors, in blocks of rows.
 
 ANCHORS = ("medoid", "vda", "random")
-_POOL = 10_000  # rows among which anchors are looked for, whatever n is
-_WIDE = 500  # more joint features than this are reduced to the leading _DIRECTIONS before anchors are looked for
-_DIRECTIONS = 100
+_POOL = 5  # rows per anchor, among which anchors are looked for
+_DIRECTIONS = 50  # of the joint features, the leading ones, if there are twice as many: anchors are looked for in these
 _LLOYD_STEPS = 2
 # So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones can be compared with few
 # (HandWritten4, 30 % missing: 0.85 to 0.94).
@@ -883,7 +955,7 @@ def _choose_anchors(data, s, rng):
     if data.seen is not None:
         seen = data.seen[pool]
         pool = pool[seen.sum(axis=1) >= _views_needed(seen, _COMPLETE * s.k)]
-    pool = pool[: max(_POOL, 2 * s.m)]  # in the canonical order a random sample
+    pool = pool[: _POOL * s.m]  # in the canonical order a random sample
     if s.m >= len(pool):
         pool = pool if len(pool) > 1 else np.arange(2)
         for scheme in data.schemes:
@@ -907,10 +979,10 @@ def _draw_anchors(data, pool, s, scheme, seed):
     if s.anchors == "random":
         return np.concatenate([np.sort(rng.choice(pool, s.m, replace=False)) for _ in range(draws)])
     X = data.joint(pool, scheme)
-    if X.shape[1] > _WIDE and X.shape[0] > _DIRECTIONS:  # the search then costs the same for any width
+    if min(X.shape) > 2 * _DIRECTIONS:  # the search then costs the same for any width
         U, sizes, _ = randomized_svd(X, _DIRECTIONS, n_iter=2, random_state=rng)
         X = U * sizes
-    X = X.toarray() if sparse.issparse(X) else X
+    X = np.ascontiguousarray(X.toarray() if sparse.issparse(X) else X, np.float32)
     seeds = rng.randint(2**31 - 1, size=draws)
     return np.concatenate(_map_rows(lambda d, _: np.sort(pool[_medoids(X, s.m, seeds[d])]), draws, rows=1))
 
@@ -920,7 +992,8 @@ def _medoids(X, m, seed):
 
     Seeds alone like outliers, and twenty steps from better seeds take ten times as long for the same accuracy.
     """
-    seeds = kmeans_plusplus(X, m, random_state=seed, n_local_trials=1)[1]
+    seeds = np.empty(m, np.intp)
+    _spread_out(np.ascontiguousarray(X.T), np.random.RandomState(seed).uniform(size=m), seeds)
     centres = X[seeds]
     for _ in range(_LLOYD_STEPS):
         nearest = pairwise_distances_argmin(X, centres)
@@ -1000,15 +1073,23 @@ class _Anchors:
         for scheme in self.schemes:
             draws = slice(first, first + scheme.draws)
             usable = self.usable[:, first * size : draws.stop * size]
-            together, common = 0.0, 0.0
+            whole = data.seen is None and usable.all()
+            together, common = np.zeros((n, usable.shape[1])), np.zeros((n, usable.shape[1]), np.int16)
             for v, scaling in enumerate(scheme.scalings):
-                distance = euclidean_distances(scaling(raw[v]), scheme.rows[v], squared=True)
-                both = 1.0 if data.seen is None and usable.all() else seen[:, v, None] * usable[v]
-                together = together + scaling.weight**2 * both * distance
-                common = common + both
-                distance[:, ~usable[v]] = np.inf
+                scaled, square = scaling.with_squares(raw[v])
+                products = scaled @ scheme.rows[v].T
+                distance = products.toarray() if sparse.issparse(products) else products
+                share = scaling.weight**2
+                if whole:
+                    _to_distances(distance, square, scheme.squares[v], share, together)
+                else:
+                    _to_distances(distance, square, scheme.squares[v], 0.0, together)
+                    both = seen[:, v, None] & usable[v]
+                    together += share * both * distance
+                    common += both
+                    distance[:, ~usable[v]] = np.inf
                 index[:, v, draws], weight[:, v, draws] = self.nearest(distance, scheme.draws)
-            if np.min(common) < V:
+            if not whole:
                 together = np.where(common > 0, together / np.maximum(common, 1), np.inf)
             if self.joint:
                 index[:, V, draws], weight[:, V, draws] = self.nearest(together, scheme.draws)
@@ -1038,7 +1119,8 @@ def _collect_anchors(data, at, s):
     for scheme in data.schemes:
         own, rest = rest[: scheme.draws * size], rest[scheme.draws * size :]
         raw = [data.raw(v, own) for v in range(V)]
-        schemes.append(replace(scheme, rows=[scheme.scalings[v](raw[v]) for v in range(V)]))
+        rows, squares = zip(*(scheme.scalings[v].with_squares(raw[v]) for v in range(V)))
+        schemes.append(replace(scheme, rows=list(rows), squares=list(squares)))
         seen = np.ones((V, len(own)), bool) if data.seen is None else data.seen[own].T
         # A row of zeros has no direction: as unit rows go, it is the same distance from everybody.
         filled = [s.name != "unit" or abs(raw[v]).sum(axis=1) > 0 for v, s in enumerate(scheme.scalings)]
@@ -1076,10 +1158,9 @@ def _simplex_scale(mass, k):
 _SAMPLE = 20_000  # rows from which the start is learnt; the others follow its rules
 _EXTRA_VECTORS = 10  # singular vectors of a graph: twice as many as clusters, at most so many more
 _LAST_WEIGHT = 0.5  # of the k-th of them
-_CLARITY = 0
 _DENSE = 500  # a matrix of this size is decomposed at once
 _FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 8, 40, 1e-3  # of the Krylov space, and when the k leading vectors are found
-_RESTARTS = 10  # of k-means on the embedding
+_RESTARTS, _FIRST_STEPS, _FIRST_ROWS = 10, 10, 5000  # of k-means on the embedding; steps and rows of each
 _ROUNDS = 5  # of linear discriminants; later ones change a few labels in a thousand
 _SHRINKAGE = 0.1  # of their covariances towards a multiple of the identity
 _LEAST_LOG = -20.0  # of a probability: what a view excludes is improbable, not impossible
@@ -1102,7 +1183,7 @@ def _spectral_rule(sample, anchors, k, rng):
     projections = _projections(sample, anchors, k, min(2 * k, k + _EXTRA_VECTORS), rng)
 
     def embedding(block):
-        return np.hstack([projection(block)*projection.clarity**_CLARITY for projection in projections])
+        return np.hstack([projection(block) for projection in projections])
 
     labels, rule = _kmeans_rule(embedding(sample), k, rng)
     return labels, lambda block: rule.predict(embedding(block))
@@ -1142,7 +1223,6 @@ class _Projection:
         steps = np.log(_LAST_WEIGHT) / np.log(min(share[min(k, len(share)) - 1], 1.0 - 1e-12))
         weight = share**steps
         self.directions = right * (weight / (share * top))
-        self.clarity = (weight[:k]**2).sum()/(weight**2).sum()
 
     def matrix(self, block):
         """The chosen slices of the draw's graph side by side, columns scaled, as a sparse (n, m * slices) matrix."""
@@ -1169,25 +1249,26 @@ def _spectrum(A, k, r, seed):
     if size <= max(_DENSE, _FEWEST_BLOCKS * width):
         square, right = eigh((A.T @ A).toarray(), subset_by_index=[size - r, size - 1])
         return np.maximum(square[::-1], 0.0), right[:, ::-1]
-    basis = block = np.linalg.qr(np.random.RandomState(seed).normal(size=(size, width)))[0]
-    image = np.empty((size, 0))
-    for blocks in range(1, min(_MOST_BLOCKS, size // (2 * width)) + 1):
-        image = np.hstack([image, A.T @ (A @ block)])
-        if blocks % _FEWEST_BLOCKS == 0:
-            square, turn = np.linalg.eigh(basis.T @ image)
-            best = turn[:, : -k - 1 : -1]
-            if np.linalg.norm(image @ best - basis @ best * square[: -k - 1 : -1], axis=0).max() < _RESIDUAL * square[-1]:
-                break
-        block = image[:, -width:]
+    most = min(_MOST_BLOCKS, size // (2 * width))
+    basis, image = (np.empty((size, most * width), order="F") for _ in range(2))
+    block = np.random.RandomState(seed).normal(size=(size, width))
+    for blocks in range(1, most + 1):
+        new, old = slice((blocks - 1) * width, blocks * width), basis[:, : (blocks - 1) * width]
         for _ in range(2):  # twice, for orthogonality to working precision
-            block = np.linalg.qr(block - basis @ (basis.T @ block))[0]
-        basis = np.hstack([basis, block])
-    basis = basis[:, : image.shape[1]]
-    square, turn = np.linalg.eigh(basis.T @ image)
-    return np.maximum(square[: -r - 1 : -1], 0.0), basis @ turn[:, : -r - 1 : -1]
+            block = np.linalg.qr(block - old @ (old.T @ block))[0]
+        basis[:, new] = block
+        block = image[:, new] = A.T @ (A @ block)
+        if blocks % _FEWEST_BLOCKS == 0 or blocks == most:
+            found, mapped = basis[:, : new.stop], image[:, : new.stop]
+            square, turn = np.linalg.eigh(found.T @ mapped)
+            square, turn = square[: -r - 1 : -1], turn[:, : -r - 1 : -1]
+            gaps = mapped @ turn[:, :k] - found @ turn[:, :k] * square[:k]
+            if np.linalg.norm(gaps, axis=0).max() < _RESIDUAL * square[0]:
+                break
+    return np.maximum(square, 0.0), found @ turn
 
 
-def _kmeans(X, k, **options):
+def _kmeans(X, k, seed):
     """KMeans fitted to X, with fewer than k clusters where X has fewer rows that its distances can tell apart.
 
     It would warn of them, and filters for warnings belong to the process: a thread must not change them.
@@ -1197,7 +1278,10 @@ def _kmeans(X, k, **options):
     order = np.argsort(place)
     # Half of the digits are lost in |x|^2 - 2xc + |c|^2.
     apart = np.diff(place[order]) > 1e-7 * np.linalg.norm(centred[order], axis=1)[1:]
-    return KMeans(min(k, 1 + apart.sum()), **options).fit(X)
+    k = min(k, 1 + apart.sum(), len(X[:_FIRST_ROWS]))
+    # Restarts show after a few steps which of them leads; that one goes on.
+    first = KMeans(k, n_init=_RESTARTS, max_iter=_FIRST_STEPS, random_state=seed).fit(X[:_FIRST_ROWS])
+    return KMeans(k, init=first.cluster_centers_, n_init=1).fit(X)
 
 
 def _kmeans_rule(X, k, rng):
@@ -1205,12 +1289,12 @@ def _kmeans_rule(X, k, rng):
 
     Returns the labels of X (n, features), and the estimator that predicts them.
     """
-    rule = _kmeans(X, k, n_init=_RESTARTS, random_state=rng.randint(2**31 - 1))
+    rule = _kmeans(X, k, rng.randint(2**31 - 1))
     labels = rule.labels_
     for _ in range(_ROUNDS):
         if k == 1 or np.bincount(labels, minlength=k).min() < 2:  # one sample has no spread to learn from
             break
-        discriminants = _discriminants(X, labels)
+        discriminants = _Discriminants(X, labels)
         found = discriminants.predict(X)
         if len(np.unique(found)) < k or np.array_equal(found, labels):
             break
@@ -1218,9 +1302,28 @@ def _kmeans_rule(X, k, rng):
     return labels, rule
 
 
-def _discriminants(X, labels):
-    many = len(np.unique(labels))
-    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=_SHRINKAGE, priors=np.full(many, 1 / many)).fit(X, labels)
+class _Discriminants:
+    """Linear discriminants of labelled rows X (n, d), every class as likely as the others.
+
+    What LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1) computes, in one product of matrices.
+    """
+
+    def __init__(self, X, labels):
+        self.classes_, labels, size = np.unique(labels, return_inverse=True, return_counts=True)
+        many, d = len(size), X.shape[1]
+        members = sparse.csr_array((1.0 / size[labels], (labels, np.arange(len(X)))), (many, len(X)))
+        means = members @ X
+        centred = (X - means[labels]) / np.sqrt(many * size)[labels, None]
+        spread = centred.T @ centred
+        spread = (1 - _SHRINKAGE) * spread + _SHRINKAGE * np.trace(spread) / d * np.eye(d)
+        self.slopes = np.linalg.lstsq(spread, means.T, rcond=None)[0]
+        self.offsets = -0.5 * (means.T * self.slopes).sum(axis=0)
+
+    def scores(self, X):
+        return X @ self.slopes + self.offsets
+
+    def predict(self, X):
+        return self.classes_[self.scores(X).argmax(axis=1)]
 
 
 def _rule_with_holes(sample, anchors, k, rng):
@@ -1287,7 +1390,7 @@ def _mended_by_views(sample, labels, k, rng):
             some = np.flatnonzero(data.seen[block.rows, v])
             opinion = np.full((len(some), k), _LEAST_LOG)
             if len(some):
-                logs = rule.predict_log_proba(features(v, block.lo + some))
+                logs = log_softmax(rule.scores(features(v, block.lo + some)), axis=1)
                 opinion[:, rule.classes_] = np.maximum(logs, _LEAST_LOG)
             total[some] += opinion
         return total.argmax(axis=1)
@@ -1299,7 +1402,7 @@ def _mended_by_views(sample, labels, k, rng):
             some = np.flatnonzero(seen[:, v])
             some = some[np.bincount(labels[some], minlength=k)[labels[some]] > 1]  # one sample has no spread
             if len(np.unique(labels[some])) > 1:
-                rules[v] = _discriminants(features(v, some), labels[some])
+                rules[v] = _Discriminants(features(v, some), labels[some])
         found = decide(rules, sample, labels)
         if len(np.unique(found)) < k or np.array_equal(found, labels):
             break
@@ -1388,11 +1491,11 @@ def _form_B(block, G, W, old, new):
 
     `old` are the penalties (mu, rho) with which z and w were formed, `new` those of this iteration.
     """
-    gram = 0.0
+    gram, GG = 0.0, np.hstack([G, G])
     for rows in block.pieces():
         B = block.H[rows]
         J = _low_rank(block, rows, W)
-        _fill_B(block.index[rows], block.S[rows], G, block.z[rows], block.w[rows], J, np.array([*old, *new]), B)
+        _fill_B(block.index[rows], block.S[rows], GG, block.z[rows], block.w[rows], J, np.array([*old, *new]), B)
         gram = gram + B.T @ B
     return gram
 
@@ -1445,7 +1548,7 @@ def _completed(basis, K):
 
 def _form_H(block, M, W, old, new, m):
     """Pass B: H = B2 M, then z = H + Y1/mu and w = H + Y2/rho; returns S^T*H and w^T w."""
-    StH, gram = np.zeros((m, len(M))), 0.0
+    StH, gram = np.zeros((m, 2 * len(M))), 0.0
     for rows in block.pieces():
         H = block.H[rows] @ M
         J = _low_rank(block, rows, W)
@@ -1454,7 +1557,7 @@ def _form_H(block, M, W, old, new, m):
         _scatter(block.index[rows], block.S[rows], H, StH)
         block.H[rows] = H
         gram = gram + w.T @ w
-    return StH, gram
+    return _folded(StH), gram
 
 
 def _residuals(block, W):
@@ -1581,9 +1684,13 @@ def _algorithm1(rows, F, W, run):
 
 def _transposed_times(block, m):
     """The part of S^T*H (m, V*K) that the block contributes."""
-    StH = np.zeros((m, block.H.shape[1]))
+    StH = np.zeros((m, 2 * block.H.shape[1]))
     _scatter(block.index, block.S, block.H, StH)
-    return StH
+    return _folded(StH)
+
+
+def _folded(twice):
+    return twice[:, : twice.shape[1] // 2] + twice[:, twice.shape[1] // 2 :]
 
 
 def _automatic_lambda(leading, penalty, share, p):
@@ -1840,6 +1947,7 @@ def load(path):
                 rows = tuple(arrays[f"anchors {i} {v} {part}"] for part in _CSR)
                 rows = sparse.csr_array(rows, (len(rows[2]) - 1, len(parts[0])))
             scheme.rows.append(rows)
+            scheme.squares.append(np.asarray((rows.astype(float) ** 2).sum(axis=1)).ravel())
         schemes.append(scheme)
     anchors = _Anchors(schemes, arrays["anchors usable"], facts["neighbours"], facts["joint"])
     fields = {name: arrays.get(name) for name in _ARRAYS} | {name: facts[name] for name in _FACTS}
@@ -2270,7 +2378,8 @@ def _read_off(rows, at, anchors, G, s):
     consensus = np.concatenate(consensus)
     labels = consensus.argmax(axis=1)  # in working order
     memberships, consensus = memberships[slices], consensus[inverse]
-    schemes = [_Scheme([x.scalings[v] for v in views], x.draws, [x.rows[v] for v in views]) for x in anchors.schemes]
+    parts = ("scalings", "rows", "squares")
+    schemes = [replace(x, **{name: [getattr(x, name)[v] for v in views] for name in parts}) for x in anchors.schemes]
     anchors = replace(anchors, schemes=schemes, usable=anchors.usable[views])
     return dict(
         labels=labels[inverse],
