@@ -259,11 +259,12 @@ def _fill_B(index, weight, GG, z, w, J, penalties, B):
     for i in range(rows):
         row = B[i]
         for c in range(L):
-            row[c] = (new_mu if z[i, c] > 0.0 else -mu) * z[i, c] + (new_rho + rho) * J[i, c] - rho * w[i, c]
+            pull = new_mu if z[i, c] > 0.0 else -mu
+            row[c] = pull * z[i, c] + (new_rho + rho) * J[i, c] - rho * w[i, c]
         for u in range(V):
             first = L - u * (L // V)
             for t in range(neighbours):
-                s = 2.0 * weight[i, u, t]
+                s = weight[i, u, t] + weight[i, u, t]
                 if s != 0.0:
                     g = GG[index[i, u, t], first : first + L]
                     for c in range(L):
@@ -294,7 +295,7 @@ def _move(H, J, z, w, share_z, share_w):
     """z <- H + share_z min(z, 0) and w <- H + share_w (w - J): the arguments of the next proximal steps."""
     for i in range(H.shape[0]):
         for c in range(H.shape[1]):
-            z[i, c] = H[i, c] + share_z * min(z[i, c], 0.0)
+            z[i, c] = H[i, c] + (share_z * z[i, c] if z[i, c] < 0.0 else z[i, c] - z[i, c])
             w[i, c] = H[i, c] + share_w * (w[i, c] - J[i, c])
 
 
@@ -1068,7 +1069,7 @@ class _Anchors:
         raw = [data.raw(v, rows) for v in range(V)]
         seen = np.ones((n, V), bool) if data.seen is None else data.seen[rows]
         index = np.empty((n, self.slices, self.draws, self.neighbours), np.int32)
-        weight, told = np.empty(index.shape), seen.copy()
+        weight, told = np.empty(index.shape, np.float32), seen.copy()
         first = 0
         for scheme in self.schemes:
             draws = slice(first, first + scheme.draws)
@@ -1101,12 +1102,13 @@ class _Anchors:
                 told[:, v] &= ~silent
             first = draws.stop
         index += (np.arange(self.draws, dtype=np.int32) * size)[:, None]
-        return index.reshape(n, self.slices, -1), weight.reshape(n, self.slices, -1) / self.draws, told
+        weight /= np.float32(self.draws)
+        return index.reshape(n, self.slices, -1), weight.reshape(n, self.slices, -1), told
 
     def nearest(self, distance, draws):
         """Indices in each draw and weights (rows, draws, neighbours) of the nearest anchors, from squared distances."""
         shape = (len(distance), draws, self.neighbours)
-        index, weight = np.empty(shape, np.int32), np.empty(shape)
+        index, weight = np.empty(shape, np.int32), np.empty(shape, np.float32)
         flat = (len(distance) * draws, -1)
         _nearest_anchors(distance.reshape(flat), index.reshape(flat), weight.reshape(flat))
         return index, weight
@@ -1141,10 +1143,10 @@ def _mass(block, m):
     return np.stack([np.bincount(block.index[:, v].ravel(), block.weight[:, v].ravel(), m) for v in slices])
 
 
-def _normalise(block, scale):
+def _normalise(block, scale, kind):
     """S' = S scale, the graph with scaled columns, as the solver's weights."""
     at = np.arange(block.index.shape[1])[:, None]
-    block.S = block.weight * scale[at, block.index]
+    block.S = (block.weight * scale[at, block.index]).astype(kind)
 
 
 def _simplex_scale(mass, k):
@@ -1158,9 +1160,10 @@ def _simplex_scale(mass, k):
 _SAMPLE = 20_000  # rows from which the start is learnt; the others follow its rules
 _EXTRA_VECTORS = 10  # singular vectors of a graph: twice as many as clusters, at most so many more
 _LAST_WEIGHT = 0.5  # of the k-th of them
+_APART = 1e-4  # a graph of k pieces has k singular values of 1, up to so much
 _DENSE = 500  # a matrix of this size is decomposed at once
-_FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 8, 40, 1e-3  # of the Krylov space, and when the k leading vectors are found
-_RESTARTS, _FIRST_STEPS, _FIRST_ROWS = 10, 10, 5000  # of k-means on the embedding; steps and rows of each
+_FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 6, 30, 3e-3  # of the Krylov space, and when the k leading vectors are found
+_RESTARTS, _FIRST_STEPS = 10, 5  # of k-means on the embedding, and steps of each
 _ROUNDS = 5  # of linear discriminants; later ones change a few labels in a thousand
 _SHRINKAGE = 0.1  # of their covariances towards a multiple of the identity
 _LEAST_LOG = -20.0  # of a probability: what a view excludes is improbable, not impossible
@@ -1181,9 +1184,12 @@ def _spectral_rule(sample, anchors, k, rng):
     Returns the sample's labels, and a function that labels another block in the same way.
     """
     projections = _projections(sample, anchors, k, min(2 * k, k + _EXTRA_VECTORS), rng)
+    # Where some graphs fall apart into k pieces, the others have nothing to add.
+    in_pieces = [p for p in projections if len(p.spectrum) >= k and p.spectrum[k - 1] > 1 - _APART]
+    projections = in_pieces or projections
 
     def embedding(block):
-        return np.hstack([projection(block) for projection in projections])
+        return np.hstack([projection(block) for projection in projections]).astype(np.float32)
 
     labels, rule = _kmeans_rule(embedding(sample), k, rng)
     return labels, lambda block: rule.predict(embedding(block))
@@ -1276,11 +1282,11 @@ def _kmeans(X, k, seed):
     centred = X - X.mean(axis=0)
     place = centred @ np.random.RandomState(0).normal(size=X.shape[1])  # rows that differ do on a random line, too
     order = np.argsort(place)
-    # Half of the digits are lost in |x|^2 - 2xc + |c|^2.
-    apart = np.diff(place[order]) > 1e-7 * np.linalg.norm(centred[order], axis=1)[1:]
-    k = min(k, 1 + apart.sum(), len(X[:_FIRST_ROWS]))
+    # Half of the digits of single precision are lost in |x|^2 - 2xc + |c|^2.
+    apart = np.diff(place[order]) > 1e-4 * np.linalg.norm(centred[order], axis=1)[1:]
+    k = min(k, 1 + apart.sum())
     # Restarts show after a few steps which of them leads; that one goes on.
-    first = KMeans(k, n_init=_RESTARTS, max_iter=_FIRST_STEPS, random_state=seed).fit(X[:_FIRST_ROWS])
+    first = KMeans(k, n_init=_RESTARTS, max_iter=_FIRST_STEPS, random_state=seed).fit(X)
     return KMeans(k, init=first.cluster_centers_, n_init=1).fit(X)
 
 
@@ -1316,7 +1322,7 @@ class _Discriminants:
         centred = (X - means[labels]) / np.sqrt(many * size)[labels, None]
         spread = centred.T @ centred
         spread = (1 - _SHRINKAGE) * spread + _SHRINKAGE * np.trace(spread) / d * np.eye(d)
-        self.slopes = np.linalg.lstsq(spread, means.T, rcond=None)[0]
+        self.slopes = np.linalg.lstsq(spread.astype(float), means.T, rcond=None)[0].astype(X.dtype)
         self.offsets = -0.5 * (means.T * self.slopes).sum(axis=0)
 
     def scores(self, X):
@@ -1418,7 +1424,8 @@ def _mended_by_views(sample, labels, k, rng):
 
 HISTORY = ("Q-H", "Q-J", "G-F", "objective", "fit", "H_norm", "G_norm", "mu", "rho", "sigma")
 _PENALTY_CAP = 1e13
-_FULL_RANK = 1e-7  # smallest to largest eigenvalue: above it a polar factor from the Gram matrix is good to 1e-8
+# Smallest to largest eigenvalue: above it a polar factor from the Gram matrix is good to half of the digits.
+_FULL_RANK = {"float64": 1e-7, "float32": 1e-3}
 # With "auto" the first shrinkage takes so much of a typical leading singular value of H and of G; a tenth of G lets the
 # solver run away (Mnist4, one seed: 0.92 to 0.86).
 _SHARE_H, _SHARE_G = 0.25, 0.02
@@ -1483,7 +1490,7 @@ def _update_G(StH, F, Y3, sigma, shape):
 
 def _low_rank(block, rows, W):
     """J of some of the block's rows: w W, or what the prox over all samples made of w."""
-    return block.w[rows] @ W if block.J is None else block.J[rows]
+    return block.w[rows] @ W.astype(block.w.dtype) if block.J is None else block.J[rows]
 
 
 def _form_B(block, G, W, old, new):
@@ -1491,20 +1498,23 @@ def _form_B(block, G, W, old, new):
 
     `old` are the penalties (mu, rho) with which z and w were formed, `new` those of this iteration.
     """
-    gram, GG = 0.0, np.hstack([G, G])
+    gram, GG = 0.0, np.hstack([G, G]).astype(block.H.dtype)
+    penalties = np.array([*old, *new], block.H.dtype)
     for rows in block.pieces():
         B = block.H[rows]
         J = _low_rank(block, rows, W)
-        _fill_B(block.index[rows], block.S[rows], GG, block.z[rows], block.w[rows], J, np.array([*old, *new]), B)
-        gram = gram + B.T @ B
+        _fill_B(block.index[rows], block.S[rows], GG, block.z[rows], block.w[rows], J, penalties, B)
+        gram = gram + (B.T @ B).astype(float)
     return gram
 
 
 def _polar(rows, gram, shape):
     """Eq. (solveH): the matrix M with which H = B2 M is the polar factor of B2 at every view frequency."""
     square, right = np.linalg.eigh(_slice_grams(gram, shape, "view"))
-    if (square[:, 0] <= _FULL_RANK * square[:, -1]).any():
-        rows.spread("H", _polar_factor(rows.gather("H"), rows.gather("w"), shape))
+    B = rows.blocks[0].H
+    if (square[:, 0] <= _FULL_RANK[B.dtype.name] * square[:, -1]).any():
+        whole = _polar_factor(rows.gather("H").astype(float), rows.gather("w").astype(float), shape)
+        rows.spread("H", whole.astype(B.dtype))
         return np.eye(len(gram))
     # H^T*H = I asks for orthonormal slices of the unnormalised DFT; the Gram matrices are those of the orthonormal one.
     inverse_root = (right / np.sqrt(shape[0] * square)[:, None, :]) @ right.conj().swapaxes(1, 2)
@@ -1548,15 +1558,17 @@ def _completed(basis, K):
 
 def _form_H(block, M, W, old, new, m):
     """Pass B: H = B2 M, then z = H + Y1/mu and w = H + Y2/rho; returns S^T*H and w^T w."""
-    StH, gram = np.zeros((m, 2 * len(M))), 0.0
+    kind = block.H.dtype
+    StH, gram, M = np.zeros((m, 2 * len(M)), kind), 0.0, M.astype(kind)
+    share_z, share_w = kind.type(old[0] / new[0]), kind.type(old[1] / new[1])
     for rows in block.pieces():
         H = block.H[rows] @ M
         J = _low_rank(block, rows, W)
         w = block.w[rows]
-        _move(H, J, block.z[rows], w, old[0] / new[0], old[1] / new[1])
+        _move(H, J, block.z[rows], w, share_z, share_w)
         _scatter(block.index[rows], block.S[rows], H, StH)
         block.H[rows] = H
-        gram = gram + w.T @ w
+        gram = gram + (w.T @ w).astype(float)
     return _folded(StH), gram
 
 
@@ -1650,7 +1662,7 @@ def _algorithm1(rows, F, W, run):
     mu = rho = sigma = run.penalty
     old = (0.0, 0.0)  # no multipliers yet
     history = {name: [] for name in HISTORY}
-    S_square = rows.sum(lambda block: float((block.S**2).sum()))
+    S_square = rows.sum(lambda block: float((block.S.astype(float) ** 2).sum()))
     typical = np.sqrt(shape[1] / n)  # an entry of H: its columns have length 1 over about n/K samples
     StH, stopped_by = rows.sum(_transposed_times, m), "max_iter"
     if run.max_iter == 0:
@@ -1684,13 +1696,13 @@ def _algorithm1(rows, F, W, run):
 
 def _transposed_times(block, m):
     """The part of S^T*H (m, V*K) that the block contributes."""
-    StH = np.zeros((m, 2 * block.H.shape[1]))
+    StH = np.zeros((m, 2 * block.H.shape[1]), block.H.dtype)
     _scatter(block.index, block.S, block.H, StH)
     return _folded(StH)
 
 
 def _folded(twice):
-    return twice[:, : twice.shape[1] // 2] + twice[:, twice.shape[1] // 2 :]
+    return (twice[:, : twice.shape[1] // 2] + twice[:, twice.shape[1] // 2 :]).astype(float)
 
 
 def _automatic_lambda(leading, penalty, share, p):
@@ -2075,6 +2087,11 @@ class _Settings:
     tol: float
     max_iter: int
 
+    @property
+    def in_given_order(self):
+        """Whether the rows keep their order, as in the paper's protocol, because it matters."""
+        return self.norm.axis == "sample" or isinstance(self.init, str) and self.init == "identity"
+
 
 def _resolve(given, k, n, V, fewest=2):
     """Check the options against n samples in V views, before any work, and fill in what is automatic."""
@@ -2247,7 +2264,9 @@ def _cluster(tables, k, mask, given, fewest):
         progress("finding a start")
         mass = rows.sum(_mass, anchors.m)
         scale = _simplex_scale(mass, s.k) if s.normalize else np.ones_like(mass)
-        rows.map(_normalise, scale)
+        # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
+        kind = np.float64 if s.in_given_order else np.float32
+        rows.map(_normalise, scale, kind)
         F, W = _start(rows, at, anchors, s, rng)
         H_leading, F_leading = _leading(rows.sum(_H_gram), s.norm, rows), _leading(_gram(F), s.norm, F)
         lambda1 = _automatic_lambda(H_leading, s.penalty, _SHARE_H, s.norm.p) if s.lambda1 == "auto" else s.lambda1
@@ -2297,8 +2316,7 @@ def _random_state(random_state):
 def _prepare(tables, mask, s, rng, progress):
     """From views to anchor graphs: the rows in blocks, the anchors' positions, and the anchors."""
     progress("reading views")
-    order_matters = s.norm.axis == "sample" or (isinstance(s.init, str) and s.init == "identity")
-    data = _arrange(tables, mask, not order_matters, s.schemes)
+    data = _arrange(tables, mask, not s.in_given_order, s.schemes)
     progress("choosing anchors")
     at = _choose_anchors(data, s, rng)
     progress("building graphs")
@@ -2337,13 +2355,13 @@ def _prune_filled(block, anchor_labels):
 
 def _first_H(block, V, size):
     """H of the block's labels in the first slice, and z = w = H."""
-    block.H = np.zeros((len(block.labels), V * len(size)))
+    block.H = np.zeros((len(block.labels), V * len(size)), block.S.dtype)
     block.H[np.arange(len(block.labels)), block.labels] = size[block.labels]
     block.z, block.w = block.H.copy(), block.H.copy()
 
 
 def _H_gram(block):
-    return block.H.T @ block.H
+    return (block.H.T @ block.H).astype(float)
 
 
 def _read_off(rows, at, anchors, G, s):
