@@ -684,7 +684,8 @@ def _observed(given, mask):
     if mask.shape != (n, V) or mask.dtype != bool:
         raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
     steps = [partial(_rows_seen, given.tables[v], given.where[v], mask[:, v]) for v in range(V)]
-    seen = np.stack([np.concatenate(_map_rows(step, n)) for step in steps], axis=1)
+    none = np.empty(0, bool)  # in an empty batch there are no blocks
+    seen = np.stack([np.concatenate([none, *_map_rows(step, n)]) for step in steps], axis=1)
     nowhere = np.flatnonzero(~seen.any(axis=1))
     if len(nowhere):
         raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {nowhere[0]}: leave them out")
