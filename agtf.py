@@ -665,7 +665,10 @@ class _Data:
         if self.seen is None:
             return rows
         seen = self.seen[positions, v]
-        return sparse.diags_array(seen * 1.0) @ rows if sparse.issparse(rows) else np.where(seen[:, None], rows, 0)
+        if not sparse.issparse(rows):
+            return np.where(seen[:, None], rows, 0)
+        rows.data = np.where(np.repeat(seen, np.diff(rows.indptr)), rows.data, 0)
+        return rows
 
     def scaled(self, v, positions, scheme=0):
         return self.schemes[scheme].scalings[v](self.raw(v, positions))
