@@ -671,7 +671,11 @@ class _Data:
         return rows
 
     def scaled(self, v, positions, scheme=0):
-        return self.schemes[scheme].scalings[v](self.raw(v, positions))
+        """Scaled rows of view v; those that were not seen are 0, the mean of dense views."""
+        rows = self.schemes[scheme].scalings[v](self.raw(v, positions))
+        if self.seen is not None and not sparse.issparse(rows):
+            rows[~self.seen[positions, v]] = 0.0
+        return rows
 
     def joint(self, positions, scheme=0):
         """All scaled views side by side, each divided by the root of its total variance."""
