@@ -739,10 +739,17 @@ class _Data:
         if self.seen is None:
             return rows
         seen = self.seen[positions, v]
-        return sparse.diags_array(seen * 1.0) @ rows if sparse.issparse(rows) else np.where(seen[:, None], rows, 0)
+        if not sparse.issparse(rows):
+            return np.where(seen[:, None], rows, 0)
+        rows.data = np.where(np.repeat(seen, np.diff(rows.indptr)), rows.data, 0)
+        return rows
 
     def scaled(self, v, positions, scheme=0):
-        return self.schemes[scheme].scalings[v](self.raw(v, positions))
+        """Scaled rows of view v; those that were not seen are 0, the mean of dense views."""
+        rows = self.schemes[scheme].scalings[v](self.raw(v, positions))
+        if self.seen is not None and not sparse.issparse(rows):
+            rows[~self.seen[positions, v]] = 0.0
+        return rows
 
     def joint(self, positions, scheme=0):
         """All scaled views side by side, each divided by the root of its total variance."""
@@ -758,7 +765,8 @@ def _observed(given, mask):
     if mask.shape != (n, V) or mask.dtype != bool:
         raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
     steps = [partial(_rows_seen, given.tables[v], given.where[v], mask[:, v]) for v in range(V)]
-    seen = np.stack([np.concatenate(_map_rows(step, n)) for step in steps], axis=1)
+    none = np.empty(0, bool)  # in an empty batch there are no blocks
+    seen = np.stack([np.concatenate([none, *_map_rows(step, n)]) for step in steps], axis=1)
     nowhere = np.flatnonzero(~seen.any(axis=1))
     if len(nowhere):
         raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {nowhere[0]}: leave them out")
@@ -1740,7 +1748,8 @@ class Result:
     ----------
     labels : (n,) int array
     memberships : (n, k) array
-        The consensus indicator: Q averaged over the slices, rows summing to 1.
+        The consensus indicator: Q averaged over the slices, fair to clusters of all sizes; what a row lacks of a full
+        load is filled by its anchors' votes. Rows sum to 1.
     anchor_memberships : (V, m, k) array
         For every view the probability that an anchor belongs to each cluster: G, with its slices moved to the views
         they explain.
@@ -2381,10 +2390,12 @@ def _read_off(rows, at, anchors, G, s):
     size = rows.sum(lambda block: load(block).sum(axis=0))
 
     def read(block):
-        consensus = load(block) * size
-        silent = np.flatnonzero(consensus.max(axis=1) <= 0.0)  # no load on any cluster: ask the anchors
+        consensus = V**2 * load(block) * size
         votes = _votes(block.index, block.weight, memberships)
-        consensus[silent] = votes[silent].mean(axis=1) + 1e-300  # without any edge all clusters are alike
+        # What a row lacks of a full load its anchors fill: H >= 0 and H^T*H = I make a sample choose by entries that are
+        # larger in small clusters, so that 18 % of a small one may win over 69 % of a big one. Without any edge all
+        # clusters are alike.
+        consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
         told = np.column_stack([block.told, np.ones((len(votes), V - block.told.shape[1]), bool)])  # and the joint slice
         agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
         return consensus / consensus.sum(axis=1, keepdims=True), agrees.sum(axis=0), told.sum(axis=0)

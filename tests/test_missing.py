@@ -117,6 +117,31 @@ def test_sparse_views_can_be_missing():
     np.testing.assert_array_equal(result.predict(rows_of_nan), result.predict(views, mask))
 
 
+@pytest.mark.parametrize("anchors", ["random", "vda"])
+def test_graphs_of_sparse_views_with_holes_are_those_of_dense_ones(anchors):
+    """Scaled rows share their column numbers with raw ones: whoever sorts the one must not sort the other."""
+    views, _ = blobs(n=100, widths=(30, 40))
+    mask = with_holes(100, 2, 0.2)
+    options = dict(mask=mask, n_anchors=20, anchors=anchors, scale="unit", max_iter=0)
+    dense, stored = (
+        agtf.cluster([form(view) for view in views], 3, **options) for form in (np.array, sparse.csr_array)
+    )
+    np.testing.assert_array_equal(stored.anchors, dense.anchors)
+    np.testing.assert_array_equal(stored._index, dense._index)
+    np.testing.assert_allclose(stored._weight, dense._weight, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", ["zscore", "unit", "max", None])
+def test_anchors_are_looked_for_as_if_unseen_rows_were_the_mean(problem, scale):
+    views, _, mask = problem
+    views = [1000.0 + view for view in views]
+    data = agtf._arrange(agtf._as_tables(views), mask, False, [([scale] * 3, 1)])
+    joint = data.joint(np.arange(120))
+    for v, columns in enumerate((slice(0, 4), slice(4, 9), slice(9, 15))):
+        assert (joint[~mask[:, v], columns] == 0).all() and (joint[mask[:, v], columns] != 0).any(axis=1).all()
+        np.testing.assert_allclose(joint[:, columns].mean(axis=0), 0, atol=1e-9)
+
+
 @pytest.mark.parametrize("anchors", ["medoid", "random"])
 def test_anchors_are_samples_seen_in_most_views_if_they_suffice(problem, anchors):
     views, _, mask = problem

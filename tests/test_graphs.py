@@ -1,0 +1,232 @@
+"""Anchor graphs and their spectra, against plain twins."""
+
+import naive
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+from conftest import blobs, needs_jit
+
+import agtf
+
+
+def graph_of(distance, k):
+    """The kernel's graph (rows, m) of squared distances."""
+    index, weight = np.full((len(distance), k), -1, np.int32), np.full((len(distance), k), np.nan)
+    agtf._nearest_anchors(np.array(distance, float), index, weight)
+    assert index.min() >= 0 and (weight >= 0).all()
+    S = np.zeros(np.shape(distance))
+    np.add.at(S, (np.arange(len(S))[:, None], index), weight)
+    return S
+
+
+def naive_graph_of(distance, k):
+    return np.array([naive.anchor_weights(list(row), k) for row in distance])
+
+
+DISTANCES = {
+    "random": lambda rng: rng.random((40, 12)),
+    "few values, many ties": lambda rng: rng.integers(0, 4, (60, 12)),
+    "two values": lambda rng: rng.integers(0, 2, (60, 12)),
+    "all equal": lambda rng: np.full((5, 12), 3.0),
+    "all zero": lambda rng: np.zeros((5, 12)),
+    "equal up to rounding": lambda rng: 2.0 + 1e-13 * rng.random((20, 12)),
+    "duplicated anchors": lambda rng: np.repeat(rng.random((40, 3)), 4, axis=1),
+    "some out of reach": lambda rng: np.where(rng.random((60, 12)) < 0.5, np.inf, rng.random((60, 12))),
+    "most out of reach": lambda rng: np.where(rng.random((80, 12)) < 0.85, np.inf, rng.integers(0, 3, (80, 12))),
+    "all out of reach": lambda rng: np.full((3, 12), np.inf),
+    "far away": lambda rng: 1e150 * rng.random((20, 12)),
+    "close by": lambda rng: 1e-150 * rng.random((20, 12)),
+}
+
+
+@pytest.mark.parametrize("k", [1, 3, 8, 11])
+@pytest.mark.parametrize("name", DISTANCES)
+def test_nearest_anchors_match_the_definition(name, k):
+    distance = DISTANCES[name](np.random.default_rng(k)).astype(float)
+    S = graph_of(distance, k)
+    np.testing.assert_allclose(S, naive_graph_of(distance, k), atol=1e-12)
+    sums = S.sum(axis=1)
+    assert (np.isclose(sums, 1) | (sums == 0)).all()
+    if name in ("all equal", "all zero", "equal up to rounding", "all out of reach"):
+        assert not S.any()
+    assert not S[np.isinf(distance)].any()
+
+
+def test_copies_of_one_anchor_share_the_weight():
+    S = graph_of([[1.0, 1.0, 1.0, 1.0, 7.0]], 3)
+    np.testing.assert_allclose(S, [[1 / 3, 1 / 3, 1 / 3, 0, 0]])
+
+
+def shared(result, v):
+    """Which samples have an anchor in common with each sample in slice v, as an (n, n) array."""
+    S = np.zeros((len(result.labels), len(result.anchors)))
+    np.put_along_axis(S, result._index[:, v], result._weight[:, v], axis=1)
+    return S @ S.T > 1e-9
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_samples_that_share_no_word_are_not_tied_together(form):
+    views, y = blobs(n=90, widths=(4,))
+    words = np.zeros((90, 30))
+    words[np.arange(90), 10 * y + np.arange(90) % 10] = 1.0  # ten words for each group
+    result = agtf.cluster([views[0], form(words)], 3, scale=["zscore", "unit"], n_anchors=40)
+    tied = shared(result, 1)
+    assert not tied[y[:, None] != y].any()
+    assert agtf.score(y, result.labels)["ACC"] == 1.0
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_rows_without_information_follow_the_joint_slice(form):
+    views, y = blobs(n=90, widths=(4,))
+    words = 1.0 * (np.arange(6) == (y + 3 * (np.arange(90) % 2))[:, None])
+    blank = np.arange(90) % 3 == 0
+    words[blank] = 0.0
+    result = agtf.cluster([views[0], form(words)], 3, scale=["zscore", "unit"], n_anchors=30, n_draws=1)
+    S = np.zeros((90, 3, 30))
+    np.put_along_axis(S, result._index, result._weight, axis=2)
+    usable = ~blank[result.anchors]
+    assert not S[:, 1][:, ~usable].any()  # nobody is joined to a blank anchor there
+    X = (views[0] - views[0].mean(axis=0)) / views[0].std(axis=0) / 2
+    U = words / np.sqrt(words.var(axis=0).sum())
+    for i in np.flatnonzero(blank):
+        # Joint distances count views in common, and a blank anchor has none but the first with anybody.
+        d = ((X[i] - X[result.anchors]) ** 2).sum(axis=1)
+        d = np.where(usable, (d + ((U[i] - U[result.anchors]) ** 2).sum(axis=1)) / 2, d)
+        np.testing.assert_allclose(S[i, 2], naive.anchor_weights(d, 8), atol=1e-8)
+        np.testing.assert_allclose(S[i, 1], naive.anchor_weights(np.where(usable, d, np.inf), 8), atol=1e-8)
+    assert np.isfinite(result.memberships).all() and agtf.score(y, result.labels)["ACC"] == 1.0
+
+
+# ---- spectra ---------------------------------------------------------------------------------------------------------
+
+
+def scaled_columns(S):
+    """S Lambda^(-1/2): rows of S sum to 1, so that its largest singular value is 1, once for each component."""
+    mass = np.asarray(S.sum(axis=0)).ravel()
+    return sparse.csr_array(S @ sparse.diags_array(1 / np.sqrt(np.where(mass > 0, mass, 1.0))))
+
+
+def random_rows(n, m, neighbours, rng, near=None):
+    """A row-stochastic (n, m) graph; with `near`, row i is joined to the anchors around i m / n on a ring."""
+    if near is None:
+        columns = np.stack([rng.choice(m, neighbours, replace=False) for _ in range(n)])
+    else:
+        columns = (np.arange(n)[:, None] * m // n + rng.integers(0, near, (n, neighbours))) % m
+    rows = np.repeat(np.arange(n), neighbours)
+    return sparse.csr_array((rng.dirichlet(np.ones(neighbours), n).ravel(), (rows, columns.ravel())), (n, m))
+
+
+def blocks(rng, many, identical):
+    one = random_rows(200, 80, 5, rng)
+    return sparse.block_diag([one if identical else random_rows(200, 80, 5, rng) for _ in range(many)], "csr")
+
+
+GRAPHS = {
+    "identical blocks": lambda rng: blocks(rng, 10, True),
+    "blocks": lambda rng: blocks(rng, 10, False),
+    "a ring": lambda rng: random_rows(2000, 700, 4, rng, near=60),
+    "one component": lambda rng: random_rows(1500, 800, 8, rng),
+    "anchors without samples": lambda rng: sparse.hstack([blocks(rng, 8, False), sparse.csr_array((1600, 100))], "csr"),
+    "fewer samples than anchors": lambda rng: random_rows(300, 700, 8, rng),
+}
+
+
+@pytest.mark.parametrize("k", [2, 5, 10])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_spectrum_is_that_of_a_dense_decomposition(name, k):
+    A = scaled_columns(GRAPHS[name](np.random.default_rng(0)))
+    assert A.shape[1] > agtf._DENSE
+    r = 2 * k
+    square, right = agtf._spectrum(A, k, r, seed=1)
+    exact = np.linalg.svd(A.toarray(), compute_uv=False)[:r] ** 2
+    assert square.shape == (r,) and right.shape == (A.shape[1], r)
+    np.testing.assert_allclose(square[:k], exact[:k], atol=1e-4)
+    np.testing.assert_allclose(right.T @ right, np.eye(r), atol=1e-9)
+    residual = A.T @ (A @ right[:, :k]) - right[:, :k] * square[:k]
+    assert np.linalg.norm(residual, axis=0).max() <= 1e-3 * square[0]
+    assert (square <= exact + 1e-9).all() and (np.diff(square) <= 1e-12).all()  # Ritz values, from below
+    if "blocks" in name:
+        assert np.isclose(square, 1, atol=1e-4).sum() >= k
+
+
+def test_all_unit_eigenvalues_of_identical_blocks_are_found():
+    A = scaled_columns(blocks(np.random.default_rng(3), 10, True))
+    for seed in range(5):
+        square, right = agtf._spectrum(A, 10, 20, seed)
+        np.testing.assert_allclose(square[:10], 1, atol=1e-5)
+        assert square[10] < 0.95
+        # They span the indicators of the blocks' anchors.
+        indicators = A.T @ np.ones(A.shape[0])
+        parts = np.zeros((A.shape[1], 10))
+        parts[np.arange(800), np.arange(800) // 80] = indicators
+        parts /= np.linalg.norm(parts, axis=0)
+        np.testing.assert_allclose(np.linalg.norm(right[:, :10].T @ parts, axis=0), 1, atol=1e-4)
+
+
+def test_small_and_large_graphs_take_the_same_spectrum(monkeypatch):
+    A = scaled_columns(random_rows(900, 400, 6, np.random.default_rng(0)))
+    dense, right = agtf._spectrum(A, 4, 8, 0)
+    np.testing.assert_allclose(dense, np.linalg.svd(A.toarray(), compute_uv=False)[:8] ** 2, atol=1e-12)
+    monkeypatch.setattr(agtf, "_DENSE", 10)
+    krylov, other = agtf._spectrum(A, 4, 8, 0)
+    np.testing.assert_allclose(krylov[:4], dense[:4], atol=1e-4)
+    np.testing.assert_array_equal(other, agtf._spectrum(A, 4, 8, 0)[1])  # the seed decides
+
+
+def prepared(views, k, **options):
+    """The rows with their graph, and the anchors."""
+    given = {**agtf.AGTF().get_params(), **options}
+    s = agtf._resolve(given, k, views[0].shape[0], len(views))
+    rows, _, anchors = agtf._prepare(agtf._as_tables(views), None, s, np.random.RandomState(0), agtf._Progress(0))
+    return rows, anchors
+
+
+@pytest.mark.parametrize("k", [2, 4, 7])
+def test_the_kth_direction_of_a_projection_weighs_half(k):
+    views, _ = blobs(n=400, k=4, widths=(5, 6), spread=2.0)
+    rows, anchors = prepared(views, k, n_anchors=60)
+    sample = rows.head(400)
+    found = agtf._projections(sample, anchors, k, 2 * k, np.random.RandomState(0))
+    assert len(found) == 6  # three draws, the views together and the joint slice
+    for projection in found:
+        A = projection.matrix(sample)
+        U, s, Vt = np.linalg.svd(A.toarray(), full_matrices=False)
+        np.testing.assert_allclose(projection.spectrum, (s[: 2 * k] / s[0]) ** 2, atol=1e-3)
+        raw = A @ projection.directions  # left singular vectors times their weights
+        weights = np.linalg.norm(raw, axis=0)
+        assert weights[0] == pytest.approx(1) and weights[k - 1] == pytest.approx(0.5, abs=1e-6)
+        steps = np.log(0.5) / np.log(s[k - 1] / s[0])
+        np.testing.assert_allclose(weights, (s[: 2 * k] / s[0]) ** steps, atol=5e-3)
+        rows_of_length_1 = projection(sample)
+        np.testing.assert_allclose(np.linalg.norm(rows_of_length_1, axis=1), 1)
+        np.testing.assert_allclose(rows_of_length_1, raw / np.linalg.norm(raw, axis=1, keepdims=True))
+
+
+def test_clear_clusters_leave_no_weight_to_later_directions():
+    views, y = blobs(n=300, k=3, widths=(5,), spread=0.01)
+    rows, anchors = prepared(views, 3, n_anchors=100)
+    sample = rows.head(300)
+    for projection in agtf._projections(sample, anchors, 3, 6, np.random.RandomState(0)):
+        weights = np.linalg.norm(projection.matrix(sample) @ projection.directions, axis=0)
+        np.testing.assert_allclose(weights, [1, 1, 1, 0, 0, 0], atol=1e-3)
+
+
+def test_a_projection_treats_other_blocks_as_the_sample():
+    views, _ = blobs(n=2000, k=4, widths=(5, 6), spread=2.0)
+    rows, anchors = prepared(views, 4, n_anchors=60)
+    assert len(rows.blocks) > 2
+    whole = agtf._projections(rows.head(2000), anchors, 4, 8, np.random.RandomState(0))[0]
+    parts = np.vstack([whole(block) for block in rows.blocks])
+    np.testing.assert_allclose(parts, whole(rows.head(2000)), atol=1e-12)
+
+
+@needs_jit
+def test_labels_of_rows_beyond_the_sample_follow_its_rule(monkeypatch):
+    views, y = blobs(n=1500, k=4, widths=(5, 6), spread=1.0)
+    whole = agtf.cluster(views, 4).labels
+    monkeypatch.setattr(agtf, "_SAMPLE", 400)
+    learnt = agtf.cluster(views, 4).labels
+    assert agtf.score(y, whole)["ARI"] > 0.98 and agtf.score(y, learnt)["ARI"] > 0.98
+    mask = np.random.default_rng(0).random((1500, 2)) > 0.2
+    mask[~mask.any(axis=1), 0] = True
+    assert agtf.score(y, agtf.cluster(views, 4, mask=mask).labels)["ARI"] > 0.95

@@ -1,0 +1,333 @@
+"""What comes in: tables matched by their names, numbers that can't be told apart, options refused before any work."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sparse
+from conftest import blobs, needs_jit
+from test_cluster import accuracy, test_bad_input_is_named
+
+import agtf
+
+# ---- names -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def framed():
+    """Two DataFrames whose rows are in different orders, what they hold in one order, and its classes."""
+    views, y = blobs()
+    names = [f"patient {i}" for i in range(60)]
+    first = pd.DataFrame(views[0], index=names, columns=list("abcd"))
+    second = pd.DataFrame(views[1], index=names, columns=list("uvwxyz"))
+    return [first, second.iloc[np.random.default_rng(0).permutation(60)]], views, y
+
+
+def test_frames_are_aligned_by_label(framed):
+    frames, views, y = framed
+    result, expected = agtf.cluster(frames, 3), agtf.cluster(views, 3)
+    assert accuracy(y, result.labels) == 1.0
+    np.testing.assert_array_equal(result.memberships, expected.memberships)
+    assert result.sample_names == list(frames[0].index) and expected.sample_names is None
+    assert result.feature_names == [list("abcd"), list("uvwxyz")]
+    mixed = agtf.cluster([views[0], *frames[::-1]], 3)  # arrays have the order of the first DataFrame
+    assert mixed.sample_names == list(frames[1].index)
+    np.testing.assert_array_equal(agtf.cluster([views[0], frames[0]], 3).labels, agtf.cluster([views[0]] * 2, 3).labels)
+    assert accuracy(y, agtf.AGTF(3).fit(frames).labels_) == 1.0
+    assert agtf.suggest_k(frames, 8).candidates[0] == 3
+
+
+def test_labels_that_only_count_are_no_names(framed):
+    _, views, _ = framed
+    plain = agtf.cluster([pd.DataFrame(view) for view in views], 3)
+    assert plain.sample_names is None and plain.feature_names == [None, None]
+    numbered = pd.DataFrame(views[0], index=range(100, 160), columns=[2, 3, 5, 7])
+    result = agtf.cluster(numbered, 3)
+    assert result.sample_names[0] == "100" and result.feature_names == [["2", "3", "5", "7"]]
+    turned = agtf.cluster([pd.DataFrame(views[0]), pd.DataFrame(views[1]).iloc[::-1]], 3)
+    np.testing.assert_array_equal(turned.labels, plain.labels)
+
+
+def test_different_row_labels_are_refused(framed):
+    frames, _, _ = framed
+    other = frames[1].rename(index={"patient 7": "stranger"})
+    with pytest.raises(
+        ValueError, match=r"row labels of views\[1\] and views\[0\] differ in 2, first '(patient 7|stra)"
+    ):
+        agtf.cluster([frames[0], other], 3)
+    with pytest.raises(ValueError, match=r"of views\['b'\] and views\['a'\] differ in 5, first 'patient "):
+        agtf.cluster({"a": frames[0], "b": frames[1].iloc[5:]}, 3)
+
+
+def test_row_labels_that_stand_twice_are_refused_unless_all_are_the_same(framed):
+    frames, views, _ = framed
+    twice = frames[0].rename(index={"patient 7": "patient 3"})
+    with pytest.raises(ValueError, match=r"views\[0\] has the row label 'patient 3' twice"):
+        agtf.cluster([twice, frames[1]], 3)
+    with pytest.raises(ValueError, match=r"views\[1\] has the row label 'patient 3' twice"):
+        agtf.cluster([frames[1], twice], 3)
+    same = [twice, pd.DataFrame(views[1], index=twice.index)]
+    np.testing.assert_array_equal(agtf.cluster(same, 3).labels, agtf.cluster(views, 3).labels)
+
+
+def test_predict_matches_columns_and_rows_by_name(framed):
+    frames, views, _ = framed
+    result = agtf.cluster(frames, 3)
+    expected = result.predict_memberships(views)
+    turned = [frames[0][list("dbca")], frames[1][list("zyxwvu")]]
+    np.testing.assert_array_equal(result.predict_memberships(turned), expected)
+    np.testing.assert_array_equal(agtf.AGTF(3).fit(frames).predict(turned), result.labels)
+    stored = [sparse.csr_array(view) for view in views]  # nothing to match by
+    np.testing.assert_array_equal(result.predict(stored), result.labels)
+    with pytest.raises(ValueError, match=r"views\[1\] lacks the column 'v' \(2 absent, 0 unknown\)"):
+        result.predict([frames[0], frames[1].drop(columns=["v", "z"])])
+    with pytest.raises(ValueError, match=r"views\[0\] has the unknown column 'more' \(0 absent, 1 unknown\)"):
+        result.predict([frames[0].assign(more=1.0), frames[1]])
+    with pytest.raises(ValueError, match=r"views\[0\] lacks the column 'a' \(1 absent, 1 unknown\)"):
+        result.predict([frames[0].rename(columns={"a": "A"}), frames[1]])
+
+
+def test_predict_matches_views_by_name(framed):
+    _, views, _ = framed
+    result = agtf.cluster({"blood": views[0], 7: views[1]}, 3)
+    assert result.view_names == ["blood", "7"] and result.slices == ["blood", "7", "joint"]
+    np.testing.assert_array_equal(result.predict({7: views[1], "blood": views[0]}), result.labels)
+    np.testing.assert_array_equal(result.predict(views), result.labels)
+    with pytest.raises(ValueError, match="unknown view 'urine': the model was fitted on 'blood', '7'"):
+        result.predict({"urine": views[0], 7: views[1]})
+    with pytest.raises(ValueError, match="no view '7': the model was fitted on"):
+        result.predict({"blood": views[0]})
+
+
+def test_names_of_an_earlier_fit_are_forgotten(framed):
+    frames, views, _ = framed
+    model = agtf.AGTF(3).fit(frames[0])
+    assert list(model.feature_names_in_) == list("abcd") and model.result_.feature_names == [list("abcd")]
+    model.fit(views)
+    assert not hasattr(model, "feature_names_in_") and model.result_.feature_names == [None, None]
+    model.fit(frames[0]).fit(views[0])
+    assert not hasattr(model, "feature_names_in_") and model.result_.feature_names == [None]
+    assert model.result_.sample_names is None
+    with pytest.raises(ValueError, match="same order"):  # of one table scikit-learn asks it
+        model.fit(frames[0]).predict(frames[0][list("dcba")])
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["auto", "zscore", "max", "unit", None])
+def test_small_differences_of_large_numbers_count(scale):
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(90) % 3)
+    views = [1e9 + rng.integers(-3, 4, size=(3, d))[y] + rng.integers(0, 2, size=(90, d)) for d in (6, 8)]
+    assert accuracy(y, agtf.cluster([view - 1e9 for view in views], 3, scale="zscore").labels) == 1.0
+    result = agtf.cluster(views, 3, scale=scale)
+    assert accuracy(y, result.labels) == 1.0 and accuracy(y, result.predict(views)) == 1.0
+    assert agtf.suggest_k(views, 8, scale=scale).candidates[0] == 3
+
+
+@pytest.mark.parametrize("scale", ["auto", "zscore", "max", "unit", None])
+def test_sparse_views_that_would_have_to_be_centred_are_refused(scale):
+    narrow = 1e9 + np.random.default_rng(0).integers(0, 3, size=(60, 4))
+    narrow[:, 0] = 1.0
+    why = r"values of column 1 of views\[1\] differ by less than a millionth of their size, .* give it as a dense array"
+    with pytest.raises(ValueError, match=why):
+        agtf.cluster([np.ones((60, 1)), sparse.csr_array(narrow)], 3, scale=scale)
+
+
+def test_what_vanishes_when_it_is_squared_is_refused():
+    views, y = blobs()
+    tiny = [view * 1e-165 for view in views]
+    with pytest.raises(
+        ValueError, match=r'views\[\d\] has no value above .*e-16\d, too small to square: use scale="auto"'
+    ):
+        agtf.cluster(tiny, 3, scale=None)
+    for scale in ("auto", "max", "unit", "zscore"):
+        assert accuracy(y, agtf.cluster(tiny, 3, scale=scale).labels) == 1.0
+
+
+def test_rows_of_nan_leave_a_sparse_view_sparse(monkeypatch):
+    X = np.where(np.random.default_rng(0).random((50, 30)) < 0.1, 1.0, 0.0)
+    X[[3, 40]] = np.nan
+    given = agtf._as_tables([sparse.csr_array(X), np.ones((50, 1))])
+    monkeypatch.setattr(sparse.csr_array, "toarray", None)
+    monkeypatch.setattr(sparse.csr_array, "todense", None)
+    seen = agtf._observed(given, None)
+    np.testing.assert_array_equal(np.flatnonzero(~seen[:, 0]), [3, 40])
+    partly = given.tables[0].copy()
+    partly.data[partly.indptr[3] : partly.indptr[3] + 2] = 0.0
+    with pytest.raises(ValueError, match="in 1 partly filled row.s., first in row 3, column 2"):
+        agtf._observed(agtf._as_tables([partly, np.ones((50, 1))]), None)
+
+
+# ---- options ---------------------------------------------------------------------------------------------------------
+
+BAD_OPTIONS = [case for case in test_bad_input_is_named.pytestmark[0].args[1] if case[2]]
+
+
+@pytest.mark.parametrize("views, k, options, error, words", [
+    *BAD_OPTIONS,
+    (BAD_OPTIONS[0][0], 2, dict(n_jobs=0), ValueError, "n_jobs must be None, -1 or an int of at least 1"),
+    (BAD_OPTIONS[0][0], 2, dict(n_jobs=1.5), ValueError, "n_jobs must be None, -1 or an int of at least 1"),
+    (BAD_OPTIONS[0][0], 2, dict(random_state="x"), ValueError, "seed"),
+])  # fmt: skip
+def test_bad_options_are_refused_before_any_work(monkeypatch, views, k, options, error, words):
+    def work(*given):
+        raise AssertionError("has begun to work")
+
+    for name in ("_arrange", "_observed", "_fit_scaling"):
+        monkeypatch.setattr(agtf, name, work)
+    with pytest.raises(error, match=words):
+        agtf.cluster(views, k, **options)
+    with pytest.raises(error, match=words):
+        agtf.AGTF(k, **options).fit(views)
+
+
+KERNELS = "_nearest_anchors _project_simplex _gst _gst_threshold _fill_B _scatter _move _gaps".split()
+
+
+@needs_jit
+def test_no_option_and_no_table_compiles_a_kernel_again():
+    views, y = blobs()
+    result = agtf.cluster(views, 3)
+    result.predict(views)
+    compiled = {name: len(getattr(agtf, name).signatures) for name in KERNELS}
+    whole = dict(penalty=1, growth=2, p=1, lambda1=1, lambda2=1, tol=1)
+    small = dict(penalty=np.float32(1), p=np.float32(0.5), lambda1=np.int8(1), lambda2=np.float16(1))
+    mask = np.ones((60, 2), bool)
+    mask[:9, 0] = False
+    for options in (whole, small, dict(scale=None, joint=False), dict(init=y.astype(np.uint8))):
+        agtf.cluster(views, 3, **options, max_iter=np.int64(200))
+    for form in (lambda x: x.astype(np.float32), np.asfortranarray, sparse.csc_array, lambda x: x.astype(int)):
+        agtf.cluster([form(view) for view in views], 3, mask=mask).predict(views, mask)
+    assert {name: len(getattr(agtf, name).signatures) for name in KERNELS} == compiled
+
+
+def test_all_samples_as_anchors_are_drawn_once_for_each_scaling():
+    views, _ = blobs(n=40)
+    result = agtf.cluster(views, 3, n_anchors=40)
+    np.testing.assert_array_equal(np.sort(result.anchors.reshape(2, 40), axis=1), [np.arange(40)] * 2)
+    assert result.options["n_draws"] == 2
+    result = agtf.cluster(views, 3, n_anchors=1.0, scale="zscore", n_draws=5)
+    np.testing.assert_array_equal(np.sort(result.anchors), np.arange(40))
+    assert result.options["n_draws"] == 1 and result.options["n_anchors"] == 40
+
+
+def test_generators_are_random_states():
+    views, _ = blobs(n=80, spread=2.0)
+    first, again, other = (agtf.cluster(views, 3, random_state=np.random.default_rng(s)) for s in (5, 5, 6))
+    np.testing.assert_array_equal(first.memberships, again.memberships)
+    assert set(first.anchors) != set(other.anchors)
+    generator = np.random.default_rng(5)
+    np.testing.assert_array_equal(agtf.cluster(views, 3, random_state=generator).memberships, first.memberships)
+    assert set(agtf.cluster(views, 3, random_state=generator).anchors) != set(first.anchors)  # it has moved on
+    assert agtf.suggest_k(views, 5, random_state=generator).candidates.shape == (4,)
+
+
+def same(first, second):
+    for name in ("labels", "memberships", "anchor_memberships", "joint_memberships", "anchors", "view_agreement"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
+    for name, values in first.history.items():
+        np.testing.assert_array_equal(second.history[name], values, err_msg=name)
+
+
+@needs_jit
+@pytest.mark.parametrize("n_jobs", [2, None, -1, np.int64(3)])
+def test_n_jobs_changes_nothing(n_jobs):
+    views, _ = blobs(n=2000, k=4, widths=(5, 6), spread=2.5)
+    views[1] = sparse.csr_array(np.where(views[1] > 2, views[1], 0.0))
+    views[0][:300] = np.nan
+    one, many = (agtf.cluster(views, 4, n_anchors=100, n_jobs=jobs) for jobs in (1, n_jobs))
+    same(one, many)
+    np.testing.assert_array_equal(
+        one.predict_memberships(views, n_jobs=n_jobs), one.predict_memberships(views, n_jobs=1)
+    )
+    first, second = (agtf.suggest_k(views, 8, n_jobs=jobs) for jobs in (1, n_jobs))
+    np.testing.assert_array_equal(first.spectrum, second.spectrum)
+    model = agtf.AGTF(4, n_anchors=100, n_jobs=n_jobs).fit(views)
+    np.testing.assert_array_equal(model.predict(views), one.predict(views))
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, "all"])
+def test_bad_n_jobs_are_refused_everywhere(n_jobs):
+    views, _ = blobs()
+    result = agtf.cluster(views, 3)
+    for call in (
+        result.predict,
+        result.predict_memberships,
+        lambda views, n_jobs: agtf.suggest_k(views, n_jobs=n_jobs),
+    ):
+        with pytest.raises(ValueError, match="n_jobs must be None, -1 or an int of at least 1"):
+            call(views, n_jobs=n_jobs)
+
+
+# ---- what comes out --------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_batch_is_predicted():
+    views, _ = blobs()
+    result = agtf.cluster(views, 3)
+    for empty in ([view[:0] for view in views], [sparse.csr_array(view)[:0] for view in views]):
+        labels = result.predict(empty)
+        assert labels.shape == (0,) and labels.dtype.kind == "i"
+        assert result.predict_memberships(empty, np.ones((0, 2), bool)).shape == (0, 3)
+        assert agtf.AGTF(3).fit(views).predict(empty).shape == (0,)
+
+
+def test_predicted_memberships_are_shares_of_the_votes():
+    views, _ = blobs(spread=2.5)
+    result = agtf.cluster(views, 3)
+    votes = np.array([result.explain(i).votes.sum(axis=0) for i in range(60)])
+    memberships = result.predict_memberships(views)
+    np.testing.assert_allclose(memberships, votes / votes.sum(axis=1, keepdims=True), atol=1e-8)
+    np.testing.assert_array_equal(result.predict(views), memberships.argmax(axis=1))
+    model = agtf.AGTF(3).fit(views)
+    for call in (model.predict_proba, model.transform, agtf.AGTF(3).fit_transform):
+        np.testing.assert_array_equal(call(views), memberships)
+
+
+def test_explain_says_when_the_votes_favour_another_cluster():
+    views, _ = blobs()
+    result = agtf.cluster(views, 3)
+    label = result.labels[0]
+    assert result.explain(0).favoured == label and "although" not in str(result.explain(0))
+    moved = dataclasses.replace(result, labels=np.where(np.arange(60) == 0, (label + 1) % 3, result.labels))
+    why = moved.explain(0)
+    assert why.favoured == label
+    first = f"sample 0 is in cluster {(label + 1) % 3}, although its anchors' votes favour cluster {label}"
+    assert str(why).splitlines()[0] == first
+    assert "although" not in str(moved.explain(1))
+
+
+def test_view_agreement_is_the_share_that_a_slice_alone_would_label_so():
+    views, y = blobs(n=120, widths=(4, 5), spread=1.5)
+    noise = np.random.default_rng(1).normal(size=(120, 3))
+    result = agtf.cluster([noise, *views], 3)
+    alone = np.array([result.explain(i).votes.argmax(axis=1) for i in range(120)])
+    np.testing.assert_allclose(result.view_agreement, (alone == result.labels[:, None]).mean(axis=0))
+    assert result.view_agreement[0] < 0.7 < 0.9 < result.view_agreement[1:].min()
+    double = agtf.cluster([2 * noise, *(2 * view for view in views)], 3)
+    np.testing.assert_allclose(double.view_agreement, result.view_agreement, atol=0.1)
+    assert not hasattr(result, "view_weights")
+    assert len(agtf.cluster(views, 3, joint=False).view_agreement) == 2
+
+
+def test_a_view_that_tells_little_is_reported_and_not_mixed_in():
+    views, y = blobs(n=120, widths=(4,), spread=0.4)
+    words = 1.0 * (np.arange(3) == y[:, None])  # says it all, about some
+    for share, warned in ((0.5, False), (0.1, True)):
+        some = np.where(np.random.default_rng(0).random(120)[:, None] < share, words, 0.0)
+        told = some.any(axis=1).mean()
+        for form in (np.asarray, sparse.csr_array):
+            if warned:
+                message = f"view 1 tells something about {told:.0%} of the samples only"
+                with pytest.warns(UserWarning, match=message):
+                    result = agtf.cluster([*views, form(some)], 3, scale=["zscore", "unit"])
+            else:
+                result = agtf.cluster([*views, form(some)], 3, scale=["zscore", "unit"])
+            assert accuracy(y, result.labels) == 1.0
+            assert result.view_agreement[1] == 1.0  # among those about whom it tells something
+            np.testing.assert_allclose(result._told, [1.0, told, 1.0])
+    with pytest.warns(UserWarning, match="words tells something about"):
+        agtf.cluster({"numbers": views[0], "words": some}, 3, scale=["zscore", "unit"])
