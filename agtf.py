@@ -2491,6 +2491,7 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
 
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
 _STRONGEST = 1000.0  # bound of standardised differences, for features that do not vary within the groups
+_NUMBER = r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf|)\s*"  # or a hole
 _REPORT_BYTES = 2_900_000  # a page stays below 3 MB; samples that do not fit are left out, and it says so
 
 
@@ -2554,7 +2555,7 @@ def _printable(text, width=40):
 
 
 def _is_number(cell):
-    return re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]\d+)?%?|nan|inf)|-", cell) is not None
+    return re.fullmatch(_NUMBER + "%?|-", cell, re.IGNORECASE) is not None
 
 
 def _html_table(header, rows, kind=""):
@@ -2713,7 +2714,7 @@ def _report(result, path):
     everything = _describe(result)
     cards = [_describe_cluster(result, everything, c)._repr_html_() for c in range(len(everything.sizes))]
     views = [f"{_printable(name)} ({p[1].shape[1]} features)" for name, p in zip(result.view_names, result._profile)]
-    options = ", ".join(f"{name} = {_printable(repr(x))}" for name, x in result.options.items())
+    options = ", ".join(f"{name} = {_printable(x)}" for name, x in result.options.items())
     agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
     low, middle = np.quantile(result.memberships.max(axis=1), (0.1, 0.5))
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
@@ -2741,8 +2742,8 @@ def _lookup(result, typical, room):
     """What the page knows of single samples, JSON of at most `room` bytes, and a sentence on what was left out."""
     n, names, certainty = len(result.labels), result.sample_names, result.memberships.max(axis=1)
     order = [*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()]
-    facts = zip(result.labels.tolist(), np.rint(100 * certainty).astype(int).tolist(), names or [None] * n)
-    facts = list(facts)
+    percent = np.rint(100 * certainty).astype(int)
+    facts = list(zip(result.labels.tolist(), percent.tolist(), names or [None] * n))
     samples, left = _that_fit(((i, facts[i]) for i in order), 0.8 * room)
     why, _ = _that_fit(((i, str(result.explain(i))) for i in samples), left + 0.2 * room)
     left_out = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
@@ -2825,7 +2826,6 @@ _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class
 _VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
 _OTHER_NAMES = r"missingstatus|index|indices|(.*_)?folds?_?\d*"  # tables about samples that are no features
 _KERNEL_NAMES = r"(kh?|kernels?|gram)_?\d*"  # if they are square
-_NUMBER = r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf|)\s*"  # or a hole
 _DIGIT_VIEWS = ("pixels", "Fourier", "gradients", "profiles")
 
 
@@ -3076,7 +3076,7 @@ def _cells(value):
 
 
 def _is_numeric(value):
-    return value.dtype.kind in "biufc" and len(value.shape) > 0 and 0 not in value.shape
+    return value.dtype.kind in "biuf" and len(value.shape) > 0 and 0 not in value.shape
 
 
 def _label_vector(value):
@@ -3367,8 +3367,9 @@ def plot_clusters(result, ax=None):
     for a, b in zip(*np.nonzero(np.triu(joined + joined.T, 1) > 0.01)):
         ax.plot(x[[a, b]], y[[a, b]], color="0.7", linewidth=min(60 * (joined[a, b] + joined[b, a]), 12), zorder=1)
     area = (80 + 1000 * found.sizes[there] / found.sizes.max()) / max(len(there) / 15, 1)
-    drawn = ax.scatter(x, y, area, found.certainty[there], cmap="Blues", vmin=0, vmax=1.5, edgecolors="0.3", zorder=2)
-    ax.figure.colorbar(drawn, ax=ax, label="certainty", boundaries=np.linspace(0, 1, 101))
+    low = found.certainty[there].min() - 0.01
+    drawn = ax.scatter(x, y, area, found.certainty[there], cmap="Wistia", vmin=low, vmax=1, edgecolors="0.3", zorder=2)
+    ax.figure.colorbar(drawn, ax=ax, label="certainty")
     for at, c in enumerate(there):
         ax.text(x[at], y[at], c, **_CENTRED)
     ax.margins(0.15)
