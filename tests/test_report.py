@@ -130,9 +130,9 @@ def test_names_stay_in_their_place(result, tmp_path):
 
 def many(result, times):
     """The same result with every sample repeated."""
-    rows = {name: np.tile(getattr(result, name), (times, 1)) for name in ("labels", "memberships")}
     graph = {name: np.tile(getattr(result, name), (times, 1, 1)) for name in ("_index", "_weight")}
-    return dataclasses.replace(result, **rows | graph | {"labels": np.tile(result.labels, times)})
+    memberships = np.tile(result.memberships, (times, 1))
+    return dataclasses.replace(result, labels=np.tile(result.labels, times), memberships=memberships, **graph)
 
 
 @pytest.mark.parametrize("name, all_listed", [(None, True), ("sample number {}", False), ("x" * 90 + "{}", False)])

@@ -18,7 +18,7 @@ def test_saved_results_are_the_same(tmp_path, joint):
     path = tmp_path / "result.npz"
     result.save(path)
     again = agtf.load(path)
-    for name in ("labels", "memberships", "anchor_memberships", "anchors", "anchor_labels", "view_weights"):
+    for name in ("labels", "memberships", "anchor_memberships", "anchors", "anchor_labels", "view_agreement"):
         np.testing.assert_array_equal(getattr(again, name), getattr(result, name))
     np.testing.assert_array_equal(again.predict(views), result.predict(views))
     assert str(again.explain(3)) == str(result.explain(3)) and repr(again) == repr(result)

@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from unittest.mock import patch
 
 import numpy as np
-from datasets import GROUPS, ROOT, agtf, available, draw, our_scaling
+from datasets import GROUPS, agtf, available, draw, our_scaling
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans, SpectralClustering
 from sklearn.preprocessing import StandardScaler
@@ -95,17 +95,21 @@ EXPLAINED = {
 
 
 def measure(method, views, y, seed):
-    """Scores and seconds of one method; for agtf also how far its memberships can be trusted."""
+    """Scores and seconds of a method, and what it found."""
     k = len(np.unique(y))
     started = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {**METHODS, **MORE}[method](views, k, seed, y)
+        found = method(views, k, seed, y)
     seconds = time.perf_counter() - started
-    labels = found.labels if isinstance(found, agtf.Result) else found.labels_
-    scores = agtf.score(y, labels)
-    figures = {score: scores[score] for score in SCORES} | {"seconds": seconds}
-    return figures | ({"bins": bins(found.memberships, y)} if method == "agtf" else {})
+    scores = agtf.score(y, found.labels if isinstance(found, agtf.Result) else found.labels_)
+    return {score: scores[score] for score in SCORES} | {"seconds": seconds}, found
+
+
+def measure_named(name, views, y, seed):
+    """The same for a method by its name; for agtf also how far its memberships can be trusted."""
+    figures, found = measure({**METHODS, **MORE}[name], views, y, seed)
+    return figures | ({"bins": bins(found.memberships, y)} if name == "agtf" else {})
 
 
 def bins(memberships, y):
@@ -131,12 +135,12 @@ def suggested(views, y):
 def run(name, method, seed):
     """One line of the file."""
     views, y = draw(name, seed)
-    figures = suggested(views, y) if method == "suggest_k" else measure(method, views, y, seed)
+    figures = suggested(views, y) if method == "suggest_k" else measure_named(method, views, y, seed)
     return {"set": name, "method": method, "seed": seed, **figures}
 
 
-def run_all(tasks, jobs, file):
-    """The rows of all (set, method, seed): read from the file, or computed by `jobs` processes of one thread each."""
+def run_all(run, tasks, jobs, file):
+    """run(set, method, seed) for all tasks: read from the file, or computed by `jobs` processes of one thread each."""
     rows = {}
     if file and file.exists():
         known = map(json.loads, file.read_text().splitlines())
@@ -148,6 +152,7 @@ def run_all(tasks, jobs, file):
                 row = done.result()
                 rows[row["set"], row["method"], row["seed"]] = row
                 scores = " ".join(f"{score} {row[score]:.3f}" for score in (*SCORES, "seconds") if score in row)
+                scores += row.get("error", "")
                 print(f"{row['set']:18}{row['method']:18}seed {row['seed']}  {scores}", flush=True)
                 if file:
                     with file.open("a") as lines:
@@ -155,6 +160,11 @@ def run_all(tasks, jobs, file):
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    rows = {task: rows[task] for task in tasks} | rows  # in the order of the tasks, not of their ends
+    if file:
+        part = file.with_suffix(".part")
+        part.write_text("".join(json.dumps(row) + "\n" for row in rows.values()))
+        part.replace(file)
     return [rows[task] for task in tasks]
 
 
@@ -217,16 +227,20 @@ def calibration_table(rows):
     return markdown(["largest membership", "samples", "its mean", "in the cluster of their class"], lines)
 
 
+def add_run_options(parser, quick, seeds=5):
+    """The options of every script that uses `run_all`."""
+    parser.add_argument("--seeds", type=int, default=seeds, help="how many")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time, one thread each")
+    parser.add_argument("--json", type=pathlib.Path, help="file to which every figure is appended, and read from")
+    parser.add_argument("--quick", action="store_true", help=quick)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default=",".join(GROUPS), help="names of sets and groups, with commas")
     more = f"names with commas, or all; beyond these there are {', '.join(MORE)}, suggest_k"
     parser.add_argument("--methods", default=",".join(METHODS), help=more)
-    parser.add_argument("--seeds", type=int, default=5, help="how many")
-    parser.add_argument("--jobs", type=int, default=1, help="processes at a time, one thread each")
-    parser.add_argument("--json", type=pathlib.Path, help="file to which every figure is appended, and read from")
-    parser.add_argument("--quick", action="store_true", help="a small set of each group, two seeds, under 2 minutes")
-    parser.add_argument("--readme", action="store_true", help="put the tables of the groups into the README")
+    add_run_options(parser, "a small set of each group, two seeds, under 2 minutes")
     given = parser.parse_args()
     if given.quick:
         given.sets, given.seeds = "MSRC,digits-cut,Dermatology", 2
@@ -243,7 +257,7 @@ def main():
     seeds = {method: 1 if method == "suggest_k" else given.seeds for method in methods}
     names = [name for some in groups.values() for name in some]
     tasks = [(name, method, seed) for name in names for method in methods for seed in range(seeds[method])]
-    rows = run_all(tasks, given.jobs, given.json)
+    rows = run_all(run, tasks, given.jobs, given.json)
 
     for row in rows:
         if row["method"] == "suggest_k":
@@ -258,12 +272,6 @@ def main():
     print(f"\n{means_table(rows, groups, methods)}")
     if "agtf" in methods:
         print(f"\nMemberships of agtf, all sets and seeds together\n\n{calibration_table(rows)}")
-    if given.readme:
-        readme = ROOT / "README.md"
-        before, marked = readme.read_text().split("<!-- accuracy -->\n")
-        after = marked.split("<!-- end of accuracy -->\n")[1]
-        tables = readme_tables(rows, groups, methods, given.seeds)
-        readme.write_text(f"{before}<!-- accuracy -->\n{tables}\n<!-- end of accuracy -->\n{after}")
 
 
 if __name__ == "__main__":

