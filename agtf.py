@@ -2695,7 +2695,7 @@ def _describe_cluster(result, everything, c):
     torn = torn[np.argsort(here[torn] - there[torn], kind="stable")]
     found = Description(
         cluster=c, size=len(inside), certainty=everything.certainty[c], closest=int(everything.closest[c]),
-        confused=everything.confused[c], agreement=everything.agreement[c], views=view, features=number,
+        confused=everything.confused[c], agreement=everything.agreement[c], views=view, features=number, names=name,
         differences=difference, means=mean, other_means=others, anchors=result.anchors[voters],
         anchor_certainty=certainty[voters], typical=everything.typical[c][everything.typical[c] >= 0],
         border=inside[torn], neighbours=neighbours[torn], border_memberships=np.column_stack([here, there])[torn],
@@ -3063,16 +3063,18 @@ def _read_table(path, label):
     return frame.astype(float), y[0] if y else None, samples
 
 
-def _choose(contents, chosen, label):
+def _choose(contents, chosen=(), label=None):
     """The views by name, samples as rows, and the labels or None."""
-    for name in chosen if label is None else [*chosen, label]:
+    labels = [label]
+    if label is None:
+        labels = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
+    for name in (*chosen, *labels):
         if name not in contents:
             raise ValueError(f"it holds nothing called {name!r}")
-    usual = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
-    others = {name: value for name, value in contents.items() if name not in (*usual, label)}
-    y = max((_label_vector(contents[name]) for name in (usual if label is None else [label])), key=len, default=[])
+    y = max((_label_vector(contents[name]) for name in labels), key=len, default=[])
     if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
+    others = {name: value for name, value in contents.items() if name not in labels}
     index = next((_cells(v) for name, v in others.items() if name.lower() == "index" and v.dtype == object), [])
     n = len(y) or max((int(np.max(seen)) for seen in index), default=None)
     views = {}
@@ -3109,11 +3111,11 @@ def _guess_views(variables, n):
     """The names of the views: of a cell array of matrices, or else of the matrices."""
     tables = {}
     for name, value in variables.items():
-        cells, word = _cells(value), name.lower()
-        is_kernel = re.fullmatch(_KERNEL_NAMES, word) and all(len(set(cell.shape)) == 1 for cell in cells)
-        if not is_kernel and not re.fullmatch(_OTHER_NAMES, word):
-            if cells and all(_is_numeric(cell) and cell.ndim == 2 for cell in cells):
-                tables[name] = cells
+        cells = _cells(value)
+        is_table = cells and all(_is_numeric(cell) and cell.ndim == 2 for cell in cells)
+        is_kernel = re.fullmatch(_KERNEL_NAMES, name, re.I) and all(len(set(cell.shape)) == 1 for cell in cells)
+        if is_table and not is_kernel and not re.fullmatch(_OTHER_NAMES, name, re.I):
+            tables[name] = cells
     matrices = [name for name, cells in tables.items() if any(min(cell.shape) > 1 for cell in cells)]
     arrays = [name for name in matrices or tables if variables[name].dtype == object]
     arrays = [name for name in arrays if all(n in cell.shape for cell in tables[name])] or arrays
@@ -3196,10 +3198,10 @@ def _heat(ax, image, label, form=None, **options):
     return ax
 
 
-def _labelled(ax, whole_x=False, **labels):
+def _labelled(ax, xlabel, ylabel, title, whole_x=False, **more):
     if whole_x:
         ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(**labels)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title, **more)
     return ax
 
 
@@ -3207,7 +3209,7 @@ def plot_indicator(result, ax=None):
     """The paper's label figure: consensus memberships, samples (ordered by cluster) x clusters."""
     order = np.lexsort((-result.memberships.max(axis=1), result.labels))
     ax = _heat(_axes(ax, 4, 5), result.memberships[order], "membership", vmin=0.0, vmax=1.0)
-    return _labelled(ax, True, xlabel="cluster", ylabel="samples, ordered by cluster", title="Sample memberships")
+    return _labelled(ax, "cluster", "samples, ordered by cluster", "Sample memberships", True)
 
 
 def plot_anchors(result, ax=None):
@@ -3219,7 +3221,7 @@ def plot_anchors(result, ax=None):
     canvas = np.hstack([part for v in range(V) for part in (memberships[v, order], gap)][:-1])
     ax = _heat(_axes(ax, 2.0 + 1.3 * V, 4.5), canvas, "probability", vmin=0.0, vmax=1.0)
     ax.set_xticks(np.arange(V) * (k + gap.shape[1]) + (k - 1) / 2, result.slices)
-    return _labelled(ax, ylabel="anchors, ordered by cluster", title=f"Anchor memberships, {k} clusters in each panel")
+    return _labelled(ax, "", "anchors, ordered by cluster", f"Anchor memberships, {k} clusters in each panel")
 
 
 def plot_gallery(result, images, n_anchors=12, ax=None):
@@ -3238,7 +3240,7 @@ def plot_gallery(result, images, n_anchors=12, ax=None):
     ax.set_yticks(np.arange(k) * height + height / 2 - 1, [f"{c}  ({(result.labels == c).sum()})" for c in range(k)])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return _labelled(ax, ylabel="cluster (samples)", title="What the clusters are made of")
+    return _labelled(ax, "", "cluster (samples)", "What the clusters are made of")
 
 
 def plot_convergence(result, accuracy=None, ax=None):
@@ -3254,7 +3256,7 @@ def plot_convergence(result, accuracy=None, ax=None):
     right.set_ylim(bottom=0)
     right.set_ylabel("share")
     ax.legend(handles=[*ax.lines, *right.lines], loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
-    return _labelled(ax, True, xlabel="iteration", ylabel="residual", title="Convergence")
+    return _labelled(ax, "iteration", "residual", "Convergence", True)
 
 
 def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
@@ -3276,7 +3278,7 @@ def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
         ax.scatter(*flat[at].T, s=8, color=colour, linewidths=0)
         if len(classes) <= 30:
             ax.text(*np.median(flat[at], axis=0), str(classes[c]), bbox={"fc": "white", "ec": colour}, **_CENTRED)
-    return _labelled(ax, xticks=[], yticks=[], title={"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method])
+    return _labelled(ax, "", "", {"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method], xticks=[], yticks=[])
 
 
 def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
@@ -3291,7 +3293,7 @@ def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
         ax.set_xscale("log")
     if isinstance(scores, dict):
         ax.legend()
-    return _labelled(ax, xlabel=xlabel, ylabel=ylabel)
+    return _labelled(ax, xlabel, ylabel, "")
 
 
 def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
@@ -3299,7 +3301,7 @@ def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
     ax = _heat(_axes(ax), np.asarray(scores, float), label, "{:.2f}")
     ax.set_xticks(range(len(lambda2)), [f"{x:g}" for x in lambda2])
     ax.set_yticks(range(len(lambda1)), [f"{x:g}" for x in lambda1])
-    return _labelled(ax, xlabel="lambda2", ylabel="lambda1")
+    return _labelled(ax, "lambda2", "lambda1", "")
 
 
 def plot_confusion(y_true, labels, ax=None):
@@ -3311,7 +3313,7 @@ def plot_confusion(y_true, labels, ax=None):
     if max(counts.shape) <= 25:
         ax.set_xticks(range(len(order)), np.unique(labels)[order])
         ax.set_yticks(range(len(counts)), np.unique(y_true))
-    return _labelled(ax, xlabel="cluster", ylabel="class", title=f"ACC {score(y_true, labels)['ACC']:.3f}")
+    return _labelled(ax, "cluster", "class", f"ACC {score(y_true, labels)['ACC']:.3f}")
 
 
 def plot_explain(explanation, ax=None):
@@ -3329,9 +3331,8 @@ def plot_explain(explanation, ax=None):
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    ax.set_title(f"Why sample {explanation.name(explanation.sample)} is in cluster {explanation.label}")
-    ax.set_ylabel("slice (share in the decision)")
-    return _labelled(ax, xlabel="weight of the anchor (its sample)", xlim=(0, 1))
+    title = f"Why sample {explanation.name(explanation.sample)} is in cluster {explanation.label}"
+    return _labelled(ax, "weight of the anchor (its sample)", "slice (share in the decision)", title, xlim=(0, 1))
 
 
 def plot_views(result, ax=None):
@@ -3339,8 +3340,7 @@ def plot_views(result, ax=None):
     ax = _axes(ax, 5, 1.2 + 0.45 * len(result.slices))
     ax.bar_label(ax.barh(result.slices, result.view_agreement, color=_colours(1)), fmt="%.2f", padding=3)
     ax.invert_yaxis()
-    text = "share of samples with the consensus' label"
-    return _labelled(ax, xlim=(0, 1.12), xlabel=text, title="Agreement of the views")
+    return _labelled(ax, "share of samples with the consensus' label", "", "Agreement of the views", xlim=(0, 1.12))
 
 
 def plot_k(suggestion, ax=None):
@@ -3350,8 +3350,7 @@ def plot_k(suggestion, ax=None):
     for k, value, colour in zip(suggestion.candidates[:3], suggestion.scores, _colours(4)[1:]):
         ax.axvline(k + 0.5, color=colour, linestyle="--", label=f"k = {k} (score {value:.2f})")
     ax.legend(title="drops")
-    text = "eigenvalue of the graphs"
-    return _labelled(ax, True, xlabel="number of clusters", ylabel=text, title="How many clusters?")
+    return _labelled(ax, "number of clusters", "eigenvalue of the graphs", "How many clusters?", True)
 
 
 def plot_profile(result, c, ax=None):
@@ -3362,35 +3361,31 @@ def plot_profile(result, c, ax=None):
         some = np.flatnonzero(found.views == v)[:8]
         values = found.differences[some]
         panel.barh(range(len(some)), values, color=np.where(values < 0, less, more))
-        names = [_printable(dict(found.columns)["feature"][j], 24).replace("$", r"\$") for j in some]
-        panel.set_yticks(range(len(some)), names)
+        names = [_printable(x, 24).replace("$", r"\$") for x in [result.view_names[v], *found.names[some]]]
+        panel.set_yticks(range(len(some)), names[1:])
         panel.invert_yaxis()
-        panel.axvline(0, color="0.5", linewidth=0.8)
-        title = _printable(result.view_names[v], 24).replace("$", r"\$")
-        _labelled(panel, title=f"Cluster {c}: {title}", xlabel="difference / standard deviation")
+        _labelled(panel, "difference / standard deviation", "", f"Cluster {c}: {names[0]}")
     return panels
 
 
 def plot_clusters(result, ax=None):
     """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
-    from sklearn.decomposition import PCA
-
     found, ax = result.describe(), _axes(ax, 6, 5)
     there, view = np.flatnonzero(found.sizes), found._features.view
     # Every view counts alike, and no feature for everything.
     points = np.clip(found._features.difference[there], -5, 5) / np.sqrt(np.bincount(view))[view]
-    x, y = np.pad(PCA(min(2, *points.shape)).fit_transform(points), ((0, 0), (0, 1)))[:, :2].T
+    U, s, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)  # their principal directions
+    x, y = np.pad(U * s, ((0, 0), (0, 2)))[:, :2].T
     joined = found.mixing[np.ix_(there, there)]
     for a, b in zip(*np.nonzero(np.triu(joined + joined.T, 1) > 0.01)):
         ax.plot(x[[a, b]], y[[a, b]], color="0.7", linewidth=min(60 * (joined[a, b] + joined[b, a]), 12), zorder=1)
     area = (80 + 1000 * found.sizes[there] / found.sizes.max()) / max(len(there) / 15, 1)
-    low = found.certainty[there].min() - 0.01
-    drawn = ax.scatter(x, y, area, found.certainty[there], cmap="Wistia", vmin=low, vmax=1, edgecolors="0.3", zorder=2)
+    drawn = ax.scatter(x, y, area, found.certainty[there], cmap="Wistia", vmax=1, edgecolors="0.3", zorder=2)
     ax.figure.colorbar(drawn, ax=ax, label="certainty")
     for at, c in enumerate(there):
         ax.text(x[at], y[at], c, **_CENTRED)
     ax.margins(0.15)
-    return _labelled(ax, xticks=[], yticks=[], title="Clusters: alike ones are near, confused ones joined")
+    return _labelled(ax, "", "", "Clusters: alike ones are near, confused ones joined", xticks=[], yticks=[])
 
 
 # ======================================================================================================================
@@ -3408,22 +3403,18 @@ def _kmeans_baseline(views, k, random_state=0):
 def _demo(output, verbose):
     """Cluster the built-in digits, compare with simpler ways, draw a picture."""
     views, y = digits_views()
-    views = dict(zip(_DIGIT_VIEWS, views))
-    started = time.perf_counter()
-    result = cluster(views, 10, verbose=verbose)
-    seconds = time.perf_counter() - started
+    result = cluster(dict(zip(_DIGIT_VIEWS, views)), 10, verbose=verbose)
     print("1797 handwritten digits, 8 x 8 pixels, 10 classes; the classes are used for the scores only.")
-    print("views: " + ", ".join(f"{name} ({view.shape[1]})" for name, view in views.items()))
-    print(f"cluster(views, 10): {result.n_iter} iterations, {seconds:.1f} s, compiling included\n")
-    rows = {"AGTF, all views": result.labels, "k-means, all views": _kmeans_baseline(list(views.values()), 10)}
-    rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in views.items()}
+    print(f"views: {', '.join(f'{name} ({view.shape[1]})' for name, view in zip(_DIGIT_VIEWS, views))}")
+    print(f"cluster(views, 10): {result}")
+    rows = {"AGTF, all views": result.labels, "k-means, all views": _kmeans_baseline(views, 10)}
+    rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(_DIGIT_VIEWS, views)}
     scores = {name: score(y, labels) for name, labels in rows.items()}
     print(_score_table(scores))
     for c in range(10):
-        count = np.bincount(y[result.labels == c], minlength=10)
-        share = count.max() / max(count.sum(), 1)
-        print(f"cluster {c}: {count.sum()} samples, mostly digit {count.argmax()} ({share:.0%})")
-    _demo_picture(result, views["pixels"].reshape(-1, 8, 8), {name: s["ACC"] for name, s in scores.items()}, output)
+        digits = np.bincount(y[result.labels == c], minlength=10)
+        print(f"cluster {c}: {digits.sum()} samples, {digits.max()} of them the digit {digits.argmax()}")
+    _demo_picture(result, views[0].reshape(-1, 8, 8), {name: s["ACC"] for name, s in scores.items()}, output)
     print(f"picture: {output}")
 
 
@@ -3446,21 +3437,9 @@ def _demo_picture(result, images, accuracies, output):
     figure.savefig(output, dpi=110)
 
 
-def _write_labels(path, labels, memberships, sample_names):
-    """A .csv file with a line per sample: its name if it has one, its label, its memberships if they are given."""
-    columns = {} if sample_names is None else {"sample": sample_names}
-    columns["label"] = labels
-    if memberships is not None:
-        columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
-
-
 def _run(given, parser, verbose):
     """Cluster the data files, or predict, and write what was asked for, every file whole or not at all."""
-    outputs = {"labels": given.output, "report": given.report, "model": given.save}
-    outputs = {what: path for what, path in outputs.items() if path}
-    for path in filter(os.path.exists, outputs.values()):
+    for path in filter(os.path.exists, filter(None, (given.output, given.report, given.save))):
         if any(os.path.samefile(path, other) for other in filter(None, [*given.data, given.predict])):
             raise ValueError(f"{path} is an input file, choose another output")
     views, y = load_views(given.data, names=given.names)
@@ -3490,15 +3469,28 @@ def _run(given, parser, verbose):
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
     if y is not None and len(y) == len(labels):
         print(_score_table({"against the file's labels": score(y, labels)}))
-    for what, path in outputs.items():
-        if what == "labels":
-            _write_labels(f"{path}.part", labels, memberships if given.memberships else None, tables.sample_names)
-        elif what == "report":
-            result.report(f"{path}.part")
-        else:
-            result.save(f"{path}.part")
-        os.replace(f"{path}.part", path)
-        print(f"{what}: {path}")
+    if given.output:
+        columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
+        columns["label"] = labels
+        if given.memberships:
+            columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
+        _write_whole("labels", given.output, partial(_write_csv, columns))
+    if given.report:
+        _write_whole("report", given.report, result.report)
+    if given.save:
+        _write_whole("model", given.save, result.save)
+
+
+def _write_csv(columns, path):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
+
+
+def _write_whole(what, path, write):
+    """A file, whole or not at all."""
+    write(f"{path}.part")
+    os.replace(f"{path}.part", path)
+    print(f"{what}: {path}")
 
 
 def _main(arguments=None):

@@ -199,6 +199,10 @@ def test_few_samples_empty_and_single_clusters():
     alone = agtf.AGTF(n_clusters=1).fit(blobs()[0]).result_
     assert alone.describe().closest == [-1] and np.isnan(alone.describe(0).other_means).all()
     assert "60 samples" in str(alone.describe(0)) and (alone.describe(0).differences == 0).all()
+    for drawn in (agtf.plot_clusters(alone), agtf.plot_clusters(result)):
+        drawn.figure.canvas.draw()
+        assert np.isfinite(drawn.collections[0].get_offsets()).all()
+    plt.close("all")
 
 
 def test_a_saved_result_describes_itself(tmp_path):
