@@ -13,12 +13,13 @@ Tensor Factorization". This file may be copied into a project as it is; it needs
 and matplotlib for pictures.
 
 Sections: 1 kernels - 2 tensors - 3 views - 4 anchors and graphs - 5 start - 6 Algorithm 1 - 7 result -
-8 cluster() and AGTF - 9 data and scores - 10 pictures - 11 command line
+8 cluster() and AGTF - 9 describe and report - 10 data and scores - 11 pictures - 12 command line
 """
 
 # SPDX-License-Identifier: MIT
 # Copyright (c) 2026 the agtf authors
 
+import csv
 import json
 import os
 import re
@@ -27,11 +28,10 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from html import escape
-from itertools import chain, islice
 from string import Template
 from types import SimpleNamespace
 
@@ -2645,82 +2645,66 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
 
 
 # ======================================================================================================================
-# 8b describe and report: what sets the clusters apart, as arrays, as tables and as one page.
+# 9 describe and report: what sets the clusters apart, as arrays, as tables and as one page.
 
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
 _STRONGEST = 1000.0  # bound of standardised differences, for features that do not vary within the groups
+_NUMBER = r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf|)\s*"  # or a hole
 _REPORT_BYTES = 2_900_000  # a page stays below 3 MB; samples that do not fit are left out, and it says so
 
 
 def _profile(data, labels, k):
     """Per given view (count, mean, variance) of each cluster's samples that were seen there: (k,), (k, d), (k, d).
 
-    In the user's units; `labels` are in working order. One pass over blocks of rows, of sums of differences from the
-    cluster's first sample: as it is a member, the variance is at least the n-th part of its own square, so the
-    difference of two sums loses no more than n roundings, whatever the units.
+    In the user's units; `labels` are in working order.
     """
     profile = [None] * len(data.tables)
     for v, slot in enumerate(data.slots):
         seen = slice(None) if data.seen is None else data.seen[:, v]
-        table, rows, label = data.tables[v], data.rows[seen], labels[seen]
-        found, first = np.unique(label, return_index=True)
-        shift, count = np.zeros((k, table.shape[1])), np.bincount(label, minlength=k)[:, None]
-        shift[found] = table[rows[first]].toarray() if sparse.issparse(table) else table[rows[first]]
-        # Few large blocks: each hands back matrices of the size of the clusters' means.
-        parts = _map_rows(partial(_block_sums, table, rows, label, shift), len(rows), rows=max(4096, len(rows) // 32))
-        total, squares, stored = (sum(part) for part in zip(*parts))
-        with np.errstate(over="ignore", invalid="ignore"):
-            if sparse.issparse(table):  # zeros that are not stored differ from the first sample too
-                total, squares, zeros = total.toarray(), squares.toarray(), count - stored.toarray()
-                total, squares = total - zeros * shift, squares + zeros * shift**2
-            total, squares = total / np.maximum(count, 1), squares / np.maximum(count, 1)
-            profile[slot] = count[:, 0], shift + total, np.maximum(squares - total**2, 0.0)
+        profile[slot] = _moments(data.tables[v], data.rows[seen], labels[seen], k)
     return profile
 
 
-def _block_sums(table, rows, label, shift, lo, hi):
-    """Of rows lo..hi: sums and sums of squares of differences from `shift`, and counts of stored values, by cluster."""
-    block, label = table[rows[lo:hi]], label[lo:hi]
-    members = sparse.csc_array((np.ones(hi - lo), label, np.arange(hi - lo + 1)), (len(shift), hi - lo))
-    with np.errstate(over="ignore", invalid="ignore"):  # values too large to square have no variance
+@np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
+def _moments(table, rows, label, k):
+    # Differences from the first row: a large offset hides no small variance. Sparse views with such are refused.
+    origin = 0.0 if sparse.issparse(table) else table[rows[0]] * 1.0
+
+    @np.errstate(over="ignore", invalid="ignore")  # in every thread
+    def sums(lo, hi):
+        block = table[rows[lo:hi]] * 1.0
         if not sparse.issparse(block):
-            delta = block - shift[label]
-            return members @ delta, members @ delta**2, 0
-        delta = block.data - shift[np.repeat(label, np.diff(block.indptr)), block.indices]
-        parts = (delta, delta**2, np.ones(len(delta)))
-        return [members @ sparse.csr_array((part, block.indices, block.indptr), block.shape) for part in parts]
+            block -= origin
+        members = _members(label[lo:hi], k)
+        return members @ block, members @ block**2
+
+    # Few large blocks: each hands back matrices of the size of the clusters' means.
+    parts = zip(*_map_rows(sums, len(rows), rows=max(4096, len(rows) // 32)))
+    count = np.bincount(label, minlength=k)
+    totals = (total.toarray() if sparse.issparse(total) else total for total in map(sum, parts))
+    mean, square = (total / np.maximum(count, 1)[:, None] for total in totals)
+    return count, origin + mean, np.maximum(square - mean**2, 0.0)
 
 
+def _members(labels, k):
+    """(k, n) with a 1 where sample i is in cluster c."""
+    return sparse.csc_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), (k, len(labels)))
+
+
+@np.errstate(over="ignore", invalid="ignore")
 def _standardised(count, mean, variance):
-    """How every cluster differs from the rest in one view's features (k, d), and the rest's means.
-
-    Cohen's d: the cluster's mean less that of all other samples, divided by the standard deviation within these two
-    groups; the clusters among the others may differ, which counts as spread. 0 where there is nothing to compare.
-    """
+    """Cohen's d of every cluster against all other samples in one view's features (k, d), and the others' means."""
     weight = count[:, None].astype(float)
     rest = weight.sum() - weight
-    origin = mean[count.argmax()]  # a feature that is the same everywhere gives differences of exactly 0
-    with np.errstate(over="ignore", invalid="ignore"):
-        centred = mean - origin
-        first, second = weight * centred, weight * (variance + centred**2)
-        others = (first.sum(axis=0) - first) / np.maximum(rest, 1.0)
-        spread = weight * variance + np.maximum(second.sum(axis=0) - second - rest * others**2, 0.0)
-        difference = np.where((weight > 0) & (rest > 0), centred - others, 0.0)
-        deviation = np.maximum(np.sqrt(spread / max(weight.sum(), 1.0)), np.abs(difference) / _STRONGEST)
-        out = np.divide(difference, deviation, out=np.zeros_like(difference), where=deviation > 0)
-    return np.nan_to_num(out), np.where(rest > 0, others + origin, np.nan)
-
-
-class _Cell(str):
-    """A table's cell that is more than its text where HTML is shown."""
-
-    html = ""
-
-
-def _cell(text, html):
-    cell = _Cell(text)
-    cell.html = html
-    return cell
+    origin = mean[count.argmax()]  # squares of differences from it do not cancel
+    mean = mean - origin
+    first, second = weight * mean, weight * (variance + mean**2)
+    others = (first.sum(axis=0) - first) / np.maximum(rest, 1.0)
+    spread = weight * variance + np.maximum(second.sum(axis=0) - second - rest * others**2, 0.0)
+    difference = np.where((weight > 0) & (rest > 0), mean - others, 0.0)
+    rounding = 1e-12 * np.abs(origin) + np.finfo(float).tiny  # features that are the same everywhere differ by less
+    deviation = np.maximum(np.sqrt(spread / weight.sum()), np.abs(difference) / _STRONGEST)
+    return np.nan_to_num(difference / np.maximum(deviation, rounding)), np.where(rest > 0, others + origin, np.nan)
 
 
 def _printable(text, width=40):
@@ -2728,34 +2712,23 @@ def _printable(text, width=40):
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def _samples_cell(result, samples):
-    """Samples by name or number; the report makes links of them."""
-    names = [str(i) if result.sample_names is None else _printable(result.sample_names[i]) for i in samples]
-    links = (f'<a data-sample="{i}">{escape(name)}</a>' for i, name in zip(samples, names))
-    return _cell(", ".join(names), ", ".join(links))
-
-
-def _bar_cell(value, most, form):
-    """A number and a bar from 0 to value / most; with a sign in the format, 0 is in the middle."""
-    length, text = 50 * value / most if most > 0 else 0.0, form.format(value)
-    side, box = ("less" if length < 0 else "more"), ("-50 0 100 8" if "+" in form else "0 0 50 8")
-    bar = f'<rect class="{side}" x="{min(length, 0):.1f}" width="{abs(length):.1f}" height="8"/>'
-    return _cell(text, f'<svg viewBox="{box}" preserveAspectRatio="none" width="80" height="8">{bar}</svg> {text}')
-
-
 def _is_number(cell):
-    return re.fullmatch(r"[-+]?(\d[\d.]*(e[-+]\d+)?%?|nan|inf)|-", cell) is not None
+    return re.fullmatch(_NUMBER + "%?|-", cell, re.IGNORECASE) is not None
 
 
 def _html_table(header, rows, kind=""):
-    def line(cells, tag, mark=""):
-        marks = (' class="n"' if _is_number(cell) else mark for cell in cells)
-        texts = (cell.html if isinstance(cell, _Cell) else escape(cell) for cell in cells)
-        return "<tr>" + "".join(f"<{tag}{mark}>{text}</{tag}>" for mark, text in zip(marks, texts)) + "</tr>"
+    """The table; the page's style draws a bar in cells that say how long, 0.5 for a difference of 1."""
 
-    body = "\n".join(line(cells, "td") for cells in rows)
-    head = line(header, "th", ' scope="col"')
-    return f'<div class="wide"><table class="{kind}"><thead>{head}</thead><tbody>\n{body}</tbody></table></div>'
+    def cell(name, text):
+        mark = ' class="n"' if _is_number(text) else ""
+        if name == "difference":
+            size, side = abs(float(text)), "less" if text.startswith("-") else "more"
+            mark = f' class="{side}" style="--bar: {size / (1 + size):.2f}"'
+        return f"<td{mark}>{escape(text)}</td>"
+
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    body = "\n".join(f"<tr>{''.join(map(cell, header, row))}</tr>" for row in rows)
+    return f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 class Description(SimpleNamespace):
@@ -2764,8 +2737,10 @@ class Description(SimpleNamespace):
     def __str__(self):
         blocks = [self.title]
         for title, header, rows in self.tables:
-            columns = [(max(map(len, c)), all(map(_is_number, c[1:])), c) for c in zip(header, *rows)]
-            columns = [[x.rjust(width) if right else x.ljust(width) for x in c] for width, right, c in columns]
+            columns = []
+            for cells in zip(header, *rows):
+                side = ">" if all(map(_is_number, cells[1:])) else "<"
+                columns.append([f"{cell:{side}{max(map(len, cells))}}" for cell in cells])
             blocks.append("\n".join([title, *("  ".join(line).rstrip() for line in zip(*columns))]))
         return "\n\n".join(blocks)
 
@@ -2787,8 +2762,7 @@ def _describe(result):
     """All clusters, see `Result.describe`."""
     labels, (n, k) = result.labels, result.memberships.shape
     votes = _votes(result._index, result._weight, result._slice_memberships())
-    members = sparse.csc_array((np.ones(n), labels, np.arange(n + 1)), (k, n))
-    sizes = np.bincount(labels, minlength=k)
+    members, sizes = _members(labels, k), np.bincount(labels, minlength=k)
 
     def mean(values):
         return members @ values / np.maximum(sizes, 1)[:, None]
@@ -2796,32 +2770,28 @@ def _describe(result):
     mixing, support = mean(result.memberships), votes.mean(axis=1)
     towards = mixing + 1e-9 * mean(support)  # the anchors decide between equals
     np.fill_diagonal(towards, -1.0)
-    closest, own, typical = towards.argmax(axis=1), (np.arange(n), labels), np.full((k, 8), -1)
+    closest, own = towards.argmax(axis=1), (np.arange(n), labels)
     torn = (result.memberships[own[0], closest[labels]] > _TORN) & (k > 1)
     closest[(sizes == 0) | (k == 1)] = -1
-    order = np.lexsort((-support[own], -result.memberships[own], labels))
+    order, typical = np.lexsort((-support[own], -result.memberships[own], labels)), np.full((k, 8), -1)
     for c, some in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
         typical[c, : len(some)] = some[:8]
-    view, feature, name, difference, _, _ = features = _compare(result)
-    top = np.argsort(-np.abs(difference), axis=1, kind="stable")[:, :3]
+    features = _compare(result)
+    top = np.argsort(-np.abs(features.difference), axis=1, kind="stable")[:, :3]
+    difference = np.take_along_axis(features.difference, top, axis=1)
     found = Description(
         title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
-        confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), views=view[top],
-        features=feature[top], differences=np.take_along_axis(difference, top, axis=1), typical=typical,
-        _features=features,
+        confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), typical=typical,
+        views=features.view[top], features=features.number[top], differences=difference, _features=features,
     )  # fmt: skip
-
-    def link(c):
-        return _cell(str(c), f'<a data-cluster="{c}">{c}</a>') if c >= 0 else "-"
-
     percent, slices = "{:.0%}".format, [_printable(x, 20) for x in result.slices]
-    apart = [[f"{slices[view[j]]}: {_printable(name[j])} {d[j]:+.1f}" for j in some if d[j]]
-             for some, d in zip(top, difference)]  # fmt: skip
-    columns = [("cluster", range(k), link), ("size", sizes, str), ("sure", found.certainty, percent)]
-    columns += [("closest", closest, link), ("confused", found.confused, percent)]
+    apart = [[f"{slices[features.view[j]]}: {_printable(features.name[j])} {d:+.1f}" for j, d in zip(*one) if d]
+             for one in zip(top, difference)]  # fmt: skip
+    columns = [("cluster", range(k), str), ("size", sizes, str), ("sure", found.certainty, percent)]
+    columns += [("closest", closest, lambda c: str(c) if c >= 0 else "-"), ("confused", found.confused, percent)]
     columns += [(f"{x} agrees", share, percent) for x, share in zip(slices, found.agreement.T)]
     columns += [("set apart by", ["; ".join(some) for some in apart], str)]
-    columns += [("typical samples", [some[some >= 0][:3] for some in typical], partial(_samples_cell, result))]
+    columns += [("typical samples", [some[some >= 0][:3] for some in typical], partial(_name_samples, result))]
     found.columns = [(header, values) for header, values, _ in columns]
     header, rows = [x for x, *_ in columns], list(zip(*([form(x) for x in values] for _, values, form in columns)))
     found.tables = [("how sure, and how far each view agrees", header[:-2], [row[:-2] for row in rows])]
@@ -2829,157 +2799,123 @@ def _describe(result):
     return found
 
 
+def _name_samples(result, samples):
+    return ", ".join(str(i) if result.sample_names is None else _printable(result.sample_names[i]) for i in samples)
+
+
 def _compare(result):
-    """Of all features of all views: view, number and name (D,), differences, others' means and own means (k, D)."""
-    view, feature, name, rest = [], [], [], []
+    """All features of all views: view, number and name (D,), differences, means and others' means (k, D)."""
+    names, parts = [], []
     for v, (count, mean, variance) in enumerate(result._profile):
         d = mean.shape[1]
-        view += [v] * d
-        feature += range(d)
-        name += result.feature_names[v] or [f"feature {j}" for j in range(d)]
-        rest.append((*_standardised(count, mean, variance), np.where(count[:, None] > 0, mean, np.nan)))
-    return np.array(view), np.array(feature), np.array(name, object), *map(np.hstack, zip(*rest))
+        names += result.feature_names[v] or [f"feature {j}" for j in range(d)]
+        difference, others = _standardised(count, mean, variance)
+        mean = np.where(count[:, None] > 0, mean, np.nan)
+        parts.append((np.full(d, v), np.arange(d), difference, mean, others))
+    view, number, difference, mean, others = map(np.hstack, zip(*parts))
+    name = np.array(names, object)
+    return SimpleNamespace(view=view, number=number, name=name, difference=difference, mean=mean, others=others)
 
 
 def _describe_cluster(result, everything, c):
     """One cluster, see `Result.describe`, from the description of all."""
-    view, feature, name, difference, other_mean, mean = everything._features
-    order = np.argsort(-np.abs(difference[c]), kind="stable")
-    view, feature, name = view[order], feature[order], name[order]
-    difference, other_mean, mean = (x[c, order] for x in (difference, other_mean, mean))
-    certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
-    voters = voters[np.argsort(-certainty[voters], kind="stable")]
-    voters = voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # not once for every draw
+    features = everything._features
+    order = np.argsort(-np.abs(features.difference[c]), kind="stable")
+    view, name, number = features.view[order], features.name[order], features.number[order]
+    difference, mean, others = (x[c, order] for x in (features.difference, features.mean, features.others))
+    certainty, voters = _voters(result, c)
     inside = np.flatnonzero(result.labels == c)
-    pair, neighbour = _two_memberships(result.memberships[inside], c)
-    torn = np.flatnonzero(pair[:, 1] > _TORN)
-    torn = torn[np.argsort(pair[torn, 0] - pair[torn, 1], kind="stable")]
+    here, there = result.memberships[inside, c], result.memberships[inside]
+    there[:, c] = -1.0
+    neighbours = there.argmax(axis=1)
+    there = there.max(axis=1)
+    torn = np.flatnonzero(there > _TORN)
+    torn = torn[np.argsort(here[torn] - there[torn], kind="stable")]
     found = Description(
         cluster=c, size=len(inside), certainty=everything.certainty[c], closest=int(everything.closest[c]),
-        confused=everything.confused[c], agreement=everything.agreement[c], views=view, features=feature,
-        differences=difference, means=mean, other_means=other_mean, anchors=result.anchors[voters],
+        confused=everything.confused[c], agreement=everything.agreement[c], views=view, features=number, names=name,
+        differences=difference, means=mean, other_means=others, anchors=result.anchors[voters],
         anchor_certainty=certainty[voters], typical=everything.typical[c][everything.typical[c] >= 0],
-        border=inside[torn], neighbours=neighbour[torn], border_memberships=pair[torn], tables=[],
+        border=inside[torn], neighbours=neighbours[torn], border_memberships=np.column_stack([here, there])[torn],
     )  # fmt: skip
     near = f", closest to cluster {found.closest}, confused {found.confused:.0%}" if found.closest >= 0 else ""
     found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
     found.columns = [("view", [result.view_names[v] for v in view]), ("feature", name), ("difference", difference)]
-    found.columns += [("mean", mean), ("others", other_mean)]
-    bar = partial(_bar_cell, most=np.abs(difference).max(), form="{:+.2f}")
+    found.columns += [("mean", mean), ("others", others)]
+    found.tables = []
     for v, view_name in enumerate(result.view_names):
-        rows = [(_printable(name[j]), bar(difference[j]), f"{mean[j]:.4g}", f"{other_mean[j]:.4g}")
+        rows = [(_printable(name[j]), f"{difference[j]:+.2f}", f"{mean[j]:.4g}", f"{others[j]:.4g}")
                 for j in np.flatnonzero(view == v)[:5]]  # fmt: skip
         title = f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}"
         found.tables.append((title, ("feature", "difference", "mean", "others"), rows))
-    shown = {"typical": found.typical, "anchors": found.anchors}
-    rows = [(what, _samples_cell(result, some[:8])) for what, some in shown.items()]
+    rows = [(what, _name_samples(result, getattr(found, what)[:8])) for what in ("typical", "anchors")]
     found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
-    rows = [(_samples_cell(result, [i]), f"{a:.2f}", f"{b:.2f}", str(other))
-            for i, (a, b), other in zip(found.border[:8], found.border_memberships, found.neighbours)]  # fmt: skip
+    rows = [(_name_samples(result, inside[[i]]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i]))
+            for i in torn[:8]]  # fmt: skip
     title = f"{len(torn)} samples on its border, the most torn first"
     found.tables.append((title, ("sample", "here", "there", "cluster"), rows))
     return found
 
 
-def _two_memberships(memberships, labels):
-    """Memberships (n, 2) in the labels' clusters and in the best other ones, and which those are."""
-    rows, others = np.arange(len(memberships)), memberships.copy()
-    others[rows, labels] = -1.0
-    second = others.argmax(axis=1)
-    return np.stack([memberships[rows, labels], np.maximum(others[rows, second], 0.0)], axis=1), second
+def _voters(result, c):
+    """How certain every anchor is of cluster c, and the anchors that vote for it, the most certain first."""
+    certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
+    voters = voters[np.argsort(-certainty[voters], kind="stable")]
+    return certainty, voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # once, not per draw
 
 
 def _report(result, path):
     """The page of `Result.report`."""
-    everything, cards, first = _describe(result), [], []
-    for c in range(len(everything.sizes)):
-        card = _describe_cluster(result, everything, c)
-        cards.append(f'<article id="cluster-{c}">{card._repr_html_()}</article>')
-        first += [*card.typical, *card.border[:8], *card.anchors[:8]]
+    everything = _describe(result)
+    cards = [_describe_cluster(result, everything, c)._repr_html_() for c in range(len(everything.sizes))]
     views = [f"{_printable(name)} ({p[1].shape[1]} features)" for name, p in zip(result.view_names, result._profile)]
-    ended = {"tol": "converged", "callback": "stopped by the callback"}.get(result.stopped_by, "not converged")
-    numbers, words = everything.tables
-    clusters = numbers[1] + words[1][1:], [a + b[1:] for a, b in zip(numbers[2], words[2])]
-    share = everything.sizes @ everything.agreement / everything.sizes.sum()
-    agreement = [(_printable(name), _bar_cell(x, 1.0, "{:.1%}")) for name, x in zip(result.slices, share)]
-    many, low = np.histogram(result.memberships.max(axis=1), bins=10, range=(0, 1))
-    certainty = [(f"{a:.0%} to {a + 0.1:.0%}", _bar_cell(x, many.max(), "{}")) for a, x in zip(low, many) if x]
+    options = ", ".join(f"{name} = {_printable(x)}" for name, x in result.options.items())
+    agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
+    low, middle = np.quantile(result.memberships.max(axis=1), (0.1, 0.5))
+    residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
+    facts = {
+        "Data": f"{', '.join(views)}; {len(result.anchors)} anchors",
+        "Options": options,
+        "Agreement of the views": f"{agreement} of the samples are where that view's anchors alone would put them",
+        "Certainty": f"half of the samples have a membership above {middle:.2f}, a tenth one below {low:.2f}",
+        "Convergence": f"{result.n_iter} iterations, ended by {result.stopped_by}; residuals {residuals or 'unknown'}",
+    }
+    (_, header, rows), (_, more_header, more) = everything.tables
     parts = {
-        "title": escape(everything.title), "version": __version__, "cards": "\n".join(cards),
-        "facts": escape(f"{', '.join(views)}; {len(result.anchors)} anchors; {result.n_iter} iterations, {ended}"),
-        "options": escape(", ".join(f"{name} = {_printable(repr(x))}" for name, x in result.options.items())),
-        "clusters": _html_table(*clusters, "sortable"), "convergence": _convergence_svg(result),
-        "agreement": _html_table(("view", "share of the samples"), agreement),
-        "certainty": _html_table(("membership", "samples"), certainty),
+        "title": escape(everything.title), "version": __version__,
+        "facts": "".join(f"<p><b>{name}:</b> {escape(text)}.</p>" for name, text in facts.items()),
+        "clusters": _html_table(header + more_header[1:], [a + b[1:] for a, b in zip(rows, more)], "sortable"),
+        "cards": "\n".join(f'<article id="cluster-{c}">{card}</article>' for c, card in enumerate(cards)),
     }  # fmt: skip
     room = _REPORT_BYTES - len(_PAGE) - sum(len(part.encode(errors="replace")) for part in parts.values())
-    parts["data"], parts["left_out"] = _lookup(result, first, room)
+    parts["data"], parts["left_out"] = _lookup(result, everything.typical, room)
     with open(path, "w", encoding="utf-8", errors="xmlcharrefreplace") as file:
         file.write(Template(_PAGE).substitute(parts))
 
 
-def _convergence_svg(result):
-    """The residuals over the iterations, on a logarithmic axis."""
-    logs = np.log10(np.maximum([result.history[name] for name in HISTORY[:3]], 1e-16))
-    low, high = (int(np.floor(logs.min())), int(np.floor(logs.max())) + 1) if logs.size else (0, 1)
-    drawn = []
-    for y, power in zip(np.linspace(190, 10, high - low + 1), range(low, high + 1)):
-        drawn.append(f'<path class="grid" d="M50 {y:.1f}H590"/><text x="44" y="{y + 4:.1f}">1e{power}</text>')
-    for values, dashes in zip(logs, ("none", "9 5", "2 4")):
-        points = zip(np.linspace(50, 590, len(values)), 190 - 180 * (values - low) / (high - low))
-        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        drawn.append(f'<polyline points="{points}" stroke-dasharray="{dashes}"/>')
-    drawn = f'<svg class="chart" viewBox="0 0 600 200" role="img">{"".join(drawn)}</svg>'
-    return f'{drawn}<p class="soft">Residuals by iteration: Q-H solid, Q-J dashed, G-F dotted</p>'
+def _lookup(result, typical, room):
+    """What the page knows of single samples, JSON of at most `room` bytes, and a sentence on what was left out."""
+    n, names, certainty = len(result.labels), result.sample_names, result.memberships.max(axis=1)
+    order = [*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()]
+    percent = np.rint(100 * certainty).astype(int)
+    facts = list(zip(result.labels.tolist(), percent.tolist(), names or [None] * n))
+    samples, left = _that_fit(((i, facts[i]) for i in order), 0.8 * room)
+    why, _ = _that_fit(((i, str(result.explain(i))) for i in samples), left + 0.2 * room)
+    left_out = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
+{n - len(samples)} are not listed at all; the least certain were kept. In Python, result.explain(i) explains any."""
+    return _json({"samples": samples, "why": why}), left_out if len(why) < n else ""
 
 
-def _lookup(result, first, room):
-    """What the page knows of single samples, as JSON of at most `room` bytes, and a sentence on what was left out.
-
-    Samples in `first` come first, then the least certain ones: all with their clusters, then explanations, while there
-    is room.
-    """
-    n, k = result.memberships.shape
-    pair, second = _two_memberships(result.memberships, result.labels)
-    order = np.append(np.array(first, int), np.argsort(pair[:, 0] - pair[:, 1], kind="stable"))
-    order = order[np.sort(np.unique(order, return_index=True)[1])]
-    names = None if result.sample_names is None else [str(name) for name in result.sample_names]
-    size = np.full(n, len(str(n)) + 2 * len(str(k)) + 11)  # a number, two clusters, two percentages, the commas
-    size += 0 if names is None else np.array([len(_json(name)) + 1 for name in names])
-    order = order[np.cumsum(size[order]) <= 0.8 * room]
-    kept = np.sort(order)
-    here, there = np.rint(100 * pair[kept].T).astype(int).tolist()
-    data = {"slices": result.slices, "number": kept.tolist() if len(kept) < n else None, "here": here, "there": there}
-    data |= {"label": result.labels[kept].tolist(), "next": second[kept].tolist(), "why": {}}
-    data["name"] = None if names is None else [names[i] for i in kept]
-    room -= len(_json(data))
-    for lo in range(0, len(order), 256):
-        more = _explanations(result, order[lo : lo + 256])
-        room -= len(_json(more))
-        if room < 0:
+def _that_fit(entries, room):
+    """The first of the entries (key, value), as many as `room` bytes of JSON hold, and the room that is left."""
+    kept = {}
+    for key, value in entries:
+        size = len(_json({key: value}))
+        if size > room:
             break
-        data["why"] |= more
-    unlisted, unexplained = n - len(kept), n - len(data["why"])
-    left_out = f"""To keep this page small, {unexplained} of {n} samples have no explanation here, and {unlisted} are
-not listed at all; the least certain were kept. In Python, result.explain(i) explains any sample."""
-    return _json(data), left_out if unexplained else ""
-
-
-def _explanations(result, samples):
-    """{sample: by slice [share, three [cluster, vote], four [anchor, weight, its cluster]]}, numbers in percent."""
-    index, weight, memberships = result._index[samples], result._weight[samples], result._slice_memberships()
-    votes, slices = _votes(index, weight, memberships), np.arange(len(memberships))[None, :, None]
-    support = votes[np.arange(len(samples)), :, result.labels[samples]]
-    share = support / np.maximum(support.sum(axis=1, keepdims=True), 1e-300)
-    best = np.argsort(-votes, axis=2, kind="stable")[:, :, :3]
-    near = np.argsort(-weight, axis=2, kind="stable")[:, :, :4]
-    vote, weight = np.take_along_axis(votes, best, axis=2), np.take_along_axis(weight, near, axis=2)
-    near = np.take_along_axis(index, near, axis=2)
-    clusters = memberships.argmax(axis=2)[slices, near]
-    share, vote, weight = (np.rint(100 * x).astype(int) for x in (share, vote, weight))
-    voted, anchors = np.stack([best, vote], axis=3), np.stack([result.anchors[near], weight, clusters], axis=3)
-    parts = zip(share.tolist(), voted.tolist(), anchors.tolist())
-    return {i: list(zip(*why)) for i, why in zip(samples.tolist(), parts)}
+        room -= size
+        kept[key] = value
+    return kept, room
 
 
 def _json(data):
@@ -2991,90 +2927,55 @@ def _json(data):
 _PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>$title</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"
 content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"><style>
-:root { color-scheme: light dark; --back: #fff; --text: #1b1b1f; --soft: #5b5b66; --line: #d5d5dd; --more: #332288 }
-@media screen and (prefers-color-scheme: dark) { :root { --back: #16161a; --text: #e8e8ee; --soft: #a5a5b2;
-  --line: #3a3a44; --more: #88ccee } }
-body { margin: 0 auto; max-width: 84rem; padding: 1rem; background: var(--back); color: var(--text);
-  font: 16px/1.45 system-ui, sans-serif; overflow-wrap: anywhere } input, form button { font: inherit }
-h2 { margin: 2rem 0 .5rem } h3 { margin: 0; font-size: 1.05rem } h4 { margin: .9rem 0 .2rem; font-size: .9rem }
-p { max-width: 60rem } a { color: var(--more) } .soft { color: var(--soft); font-size: .9rem }
-.wide { overflow-x: auto } table { border-collapse: collapse; font-size: .875rem; overflow-wrap: normal }
-th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
-.n { text-align: right; white-space: nowrap } td:has(svg) { text-align: left !important }
-.sortable td:nth-last-child(-n+2) { min-width: 9rem } .sortable td:nth-last-child(2) { min-width: 18rem }
-th button { all: unset; cursor: pointer; text-decoration: underline dotted } th button:focus-visible { outline: revert }
-[aria-sort=ascending] button::after { content: " ▲" } [aria-sort=descending] button::after { content: " ▼" }
-.more { fill: var(--more) } .less { fill: #cc6677 } .grid { stroke: var(--line) } text { font-size: 12px }
-.chart { width: 30rem; max-width: 100%; fill: var(--soft); text-anchor: end } .row { display: flex; flex-wrap: wrap }
-polyline { fill: none; stroke: var(--more); stroke-width: 2 } .row section { margin-right: 3rem; max-width: 100% }
+:root { color-scheme: light dark; font: 16px/1.45 system-ui, sans-serif; background: Canvas; color: CanvasText }
+body { margin: 0 auto; max-width: 84rem; padding: 1rem; overflow-wrap: anywhere } h3, h4 { margin: .8rem 0 .2rem }
+p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal } p, table { font-size: .9rem }
+.wide, output { overflow-x: auto } output { display: block; white-space: pre; font: .8rem/1.5 monospace }
+th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #8886 }
+.n { text-align: right } .sortable td:nth-last-child(2) { min-width: 18rem }
+th button { font: inherit } [aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
+[style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar)); height: .6em; margin-right: .4em;
+  background: #cc6677; print-color-adjust: exact } .more::before { background: #6699cc }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
-article { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
-@media print { section:has(form) { display: none } body { font-size: 11px } .wide { overflow: visible } }
-</style></head><body><main><h1>$title</h1><p>$facts.</p>
-<details><summary>Options</summary><p class="soft">$options</p></details>
-<section><h2>Look up a sample</h2><form><label>Number or name <input name="wanted" autocomplete="off"></label>
-<button>Explain</button></form><div id="answer" aria-live="polite"></div><p class="soft">$left_out</p></section>
-<h2>Clusters</h2><p class="soft">Sure: the mean membership of the samples in their cluster. Confused: the share of them
-with a membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would
-choose. Differences from all other samples are in standard deviations. The columns' names sort.</p>$clusters
-<div class="row"><section><h2>Agreement of the views</h2>$agreement</section><section><h2>Certainty</h2>$certainty
-</section><section><h2>Convergence</h2>$convergence</section></div><h2>Each cluster</h2><div class="cards">
-$cards</div><p class="soft">Written by agtf $version.</p></main>
+article { border: 1px solid #8886; border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
+@media print { :root { color-scheme: light; font-size: 11px } form { display: none } }
+</style></head><body><main><h1>$title</h1>$facts
+<h2>Look up a sample</h2><form><label>Number or name <input name="wanted" autocomplete="off"></label>
+<button>Explain</button><output id="answer" tabindex="0"></output></form><p>$left_out</p>
+<h2>Clusters</h2><p>Sure: the mean membership of the samples in their cluster. Confused: the share of them with a
+membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would choose.
+Differences from all other samples are in standard deviations. The columns' names sort.</p>$clusters
+<h2>Each cluster</h2><div class="cards">$cards</div><p>Written by agtf $version.</p></main>
 <script type="application/json" id="data">$data</script><script>
-const all = query => [...document.querySelectorAll(query)], [form] = document.forms, [answer] = all("#answer");
-const data = JSON.parse(all("#data")[0].textContent);
-const make = (tag, ...parts) => { const made = document.createElement(tag); made.append(...parts); return made; };
-const link = (text, kind, i) => { const made = make("a", text); made.href = "#" + kind + "-" + i; return made; };
-for (const a of all("a[data-sample]")) a.href = "#sample-" + a.dataset.sample;
-for (const a of all("a[data-cluster]")) a.href = "#cluster-" + a.dataset.cluster;
-for (const box of all(".wide")) if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
-for (const th of all(".sortable th")) {
-  const button = make("button", ...th.childNodes), body = th.closest("table").tBodies[0];
+const {samples, why} = JSON.parse(document.getElementById("data").textContent), [form] = document.forms;
+for (const box of document.querySelectorAll(".wide")) box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1;
+for (const th of document.querySelectorAll(".sortable th")) {
+  const button = document.createElement("button"), body = th.closest("table").tBodies[0];
+  button.append(...th.childNodes);
   th.append(button);
   button.onclick = () => {
-    const sign = th.ariaSort === "ascending" ? -1 : 1, value = row => row.cells[th.cellIndex].textContent;
+    const sign = th.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+    const text = row => row.cells[th.cellIndex].textContent;
     const order = (a, b) => sign * (parseFloat(a) - parseFloat(b) || a.localeCompare(b));
-    for (const other of all(".sortable th")) other.removeAttribute("aria-sort");
+    for (const other of th.parentNode.cells) other.removeAttribute("aria-sort");
     th.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
-    body.append(...[...body.rows].sort((a, b) => order(value(a), value(b))));
+    body.append(...[...body.rows].sort((a, b) => order(text(a), text(b))));
   };
-}
-const place = i => data.number ? data.number.indexOf(i) : i, name = i => data.name?.[place(i)] ?? String(i);
-function explain(at) {
-  const i = data.number ? data.number[at] : at, cluster = c => link("cluster " + c, "cluster", c), why = data.why[i];
-  const text = make("p", "Sample " + name(i) + (data.name ? " (number " + i + ")" : "") + " is in ",
-    cluster(data.label[at]), ", membership " + data.here[at] + "%; next is ", cluster(data.next[at]),
-    " with " + data.there[at] + "%.");
-  if (!why) return make("div", text, "Its explanation was left out.");
-  const row = (tag, cells) => make("tr", ...cells.map(cell => make(tag, ...[cell].flat())));
-  const rows = why.map(([share, votes, anchors], v) => row("td", [data.slices[v], share + "%",
-    votes.filter(([c, vote]) => vote).map(([c, vote]) => c + ": " + vote + "%").join(", "),
-    anchors.flatMap(([j, part, c]) => part ? [link(name(j), "sample", j), " x " + part + "% > " + c + "; "] : [])]));
-  rows.unshift(row("th", ["view", "share in the decision", "votes", "anchors: sample x weight > cluster"]));
-  const box = make("div", text, make("table", ...rows));
-  box.className = "wide";
-  return box;
-}
-function show(places, wanted) {
-  const found = places.filter(at => at in data.label).slice(0, 5).map(explain);
-  answer.replaceChildren(...found.length ? found : [make("p", "Sample " + wanted + " is not on this page.")]);
 }
 form.onsubmit = event => {
   event.preventDefault();
-  const wanted = form.wanted.value, named = (data.name || []).flatMap((text, at) => text === wanted ? [at] : []);
-  show(named.length ? named : /^ *[0-9]+ *$$/.test(wanted) ? [place(+wanted)] : [], wanted);
+  const wanted = form.wanted.value, named = Object.keys(samples).filter(i => samples[i][2] === wanted);
+  const found = named.length ? named.slice(0, 5) : [wanted.trim()].filter(i => Object.hasOwn(samples, i));
+  const texts = found.map(i => "Number " + i + ", cluster " + samples[i][0] + ", membership " + samples[i][1] + "%\\n"
+    + (why[i] ?? "Its explanation was left out."));
+  form.elements.answer.textContent = texts.join("\\n\\n") || "Sample " + wanted + " is not on this page.";
 };
-window.onhashchange = () => {
-  const [, wanted] = location.hash.match(/^#sample-([0-9]+)/) || [];
-  if (wanted) { show([place(+wanted)], wanted); form.parentNode.scrollIntoView(); }
-};
-window.onhashchange();
 </script></body></html>
 """
 
 
 # ======================================================================================================================
-# 9 data and scores
+# 10 data and scores
 
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
 _VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
@@ -3150,32 +3051,37 @@ def load_views(path, views=None, labels=None, names=False):
     pandas is installed, with the features' names as columns and the samples' names, if they have any, as index.
     """
     paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
-    contents, tables = _read_files(paths, labels)
-    try:
-        found, y = _choose(contents, [views] if isinstance(views, str) else views or list(tables), labels)
-    except ValueError as error:
+    contents, found, y = _read(paths, [views] if isinstance(views, str) else views or (), labels)
+    if isinstance(found, ValueError):
         how = 'Choose by name: load_views(path, views="data", labels="truth")'
-        raise ValueError(f"{', '.join(paths)}: {error}. Contents:\n{_listing(contents)}\n{how}") from None
-    if not names:
-        return list(found.values()), y
-    with suppress(ImportError):
-        import pandas
+        raise ValueError(f"{', '.join(paths)}: {found}. Contents:\n{_listing(contents)}\n{how}")
+    return found if names else [np.asarray(x) if hasattr(x, "columns") else x for x in found.values()], y
 
-        as_read = [name for name in tables if found.get(name) is contents[name]]  # neither left out nor transposed
-        found |= {name: pandas.DataFrame(found[name], *tables[name]) for name in as_read}
-    return found, y
+
+def _read(paths, views=(), label=None):
+    """What the files hold, by name; the views among it, or the error that says why they are not clear; the labels."""
+    kinds = {os.path.splitext(p)[1].lower() for p in paths}
+    if kinds and kinds <= {".csv", ".parquet", ".feather"}:
+        found, y = _read_tables(paths, label)
+        return {name: np.asarray(table) for name, table in found.items()}, found, y
+    if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
+        wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
+        raise ValueError(f"give {wanted}; got {', '.join(paths)}")
+    contents = _read_arrays(paths[0])
+    try:
+        return contents, *_choose(contents, views, label)
+    except ValueError as error:
+        return contents, error, None
 
 
 def _show(paths):
     """What the files hold, and what load_views reads from them, as text."""
-    contents, tables = _read_files(paths)
+    contents, views, y = _read(paths)
     lines = ["contents:", _listing(contents), "read as:"]
-    try:
-        views, y = _choose(contents, list(tables))
-    except ValueError as error:
-        return "\n".join([*lines, f"  nothing, until load_views is told what: {error}"])
+    if isinstance(views, ValueError):
+        return "\n".join([*lines, f"  nothing, until load_views is told what: {views}"])
     for name, view in views.items():
-        missing = ((view != view).sum(axis=1) == view.shape[1]).sum()  # NaN differs from itself
+        missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
         lines.append(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
     lines.append("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
     return "\n".join(lines)
@@ -3190,29 +3096,23 @@ def _listing(contents):
     return "\n".join(lines)
 
 
-def _read_files(paths, label=None):
-    """What the files hold, by name; and for files of one view each, by name, what their rows and columns are called."""
+def _read_arrays(path):
+    """The variables of a .mat or .npz file."""
     from scipy.io import loadmat
 
-    kinds = {os.path.splitext(p)[1].lower() for p in paths}
-    if kinds and kinds <= {".csv", ".parquet", ".feather"}:
-        return _read_tables(paths, label)
-    if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
-        wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
-        raise ValueError(f"give {wanted}; got {', '.join(paths)}")
     try:
-        if kinds == {".npz"}:
-            with open(paths[0], "rb") as file, np.load(file, allow_pickle=False) as contents:
-                return dict(contents), {}
+        if path.lower().endswith(".npz"):
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as contents:
+                return dict(contents)
         try:
-            contents = loadmat(paths[0])
+            contents = loadmat(path)
         except NotImplementedError:
-            contents = _read_hdf5(paths[0])
-        return {name: value for name, value in contents.items() if not name.startswith("__")}, {}
+            contents = _read_hdf5(path)
+        return {name: value for name, value in contents.items() if not name.startswith("__")}
     except OSError:
         raise
     except Exception as error:  # a damaged file can make the readers raise anything
-        raise ValueError(f"{paths[0]} cannot be read: {error}") from error
+        raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 def _read_hdf5(path):
@@ -3240,109 +3140,81 @@ def _read_hdf5(path):
 
 
 def _read_tables(paths, label):
-    """See _read_files. Samples come in the order of the first file that names them; labels have their column's name."""
-    stems, views, columns, labels, order = [], [], [], {}, None
+    """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
+    tables, y, order = [], None, None
     for path in paths:
         try:
-            names, first_is_text, column, numbers = (_read_csv if path.lower().endswith(".csv") else _read_frame)(path)
-            is_label = [name.lower() in _LABEL_NAMES if label is None else name == label for name in names]
-            at = is_label.index(True) if any(is_label) else None
-            samples = column(0) if first_is_text and at != 0 else None
-            features = [c for c in range(len(names)) if c != at and (c > 0 or samples is None)]
-            values, rows = numbers(features), slice(None)
+            table, found, samples = _read_table(path, label)
         except ImportError as error:
             raise ValueError(f"{path} cannot be read: install pandas and pyarrow") from error
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{path} is not a table of numbers: {error}") from None
+        except ValueError as error:
+            hint = "" if sys.modules.get("pandas") else " (text and holes need pandas)"
+            raise ValueError(f"{path} is not a table of numbers: {error}{hint}") from None
         if samples is not None:
             order = samples if order is None else order
-            if len(set(samples)) < len(samples) or set(samples) != set(order):
+            if not samples.is_unique or set(samples) != set(order):
                 raise ValueError(f"{path}: the first column is text, but does not name every sample of {paths[0]} once")
-            rows = np.argsort(samples)[np.argsort(np.argsort(order))]
-        if at is not None and not labels:
-            labels = {names[at]: column(at)[rows]}
-        if features:  # a file may hold nothing but labels
-            stems.append(os.path.splitext(os.path.basename(path))[0])
-            views.append(values[rows])
-            columns.append([names[c] for c in features] if any(names) else None)
-    if len({*stems, *labels}) < len(stems) + len(labels):
-        stems = [f"{stem} {v}" for v, stem in enumerate(stems)]
-    return dict(zip(stems, views)) | labels, {stem: (order, called) for stem, called in zip(stems, columns)}
+            rows = samples.get_indexer(order)
+            table, found = table.iloc[rows], None if found is None else found[rows]
+        y = found if y is None else y
+        if table.shape[1]:  # a file may hold nothing but labels
+            tables.append((os.path.splitext(os.path.basename(path))[0], table))
+    if label is not None and y is None:
+        raise ValueError(f"{', '.join(paths)}: there is no column called {label!r}")
+    if len({stem for stem, _ in tables}) < len(tables):
+        tables = [(f"{stem} {v}", table) for v, (stem, table) in enumerate(tables)]
+    return dict(tables), y
 
 
-def _read_frame(path):
-    """What _read_csv returns, for a file that pandas reads."""
-    import pandas
-
-    frame = pandas.read_parquet(path) if path.lower().endswith(".parquet") else pandas.read_feather(path)
-    if not isinstance(frame.index, pandas.RangeIndex):
-        frame = frame.set_index(frame.index.astype(str)).reset_index(names="")
-    is_text = [not pandas.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]
-
-    def column(c):
-        return frame.iloc[:, c].to_numpy(str if is_text[c] else None)
-
-    def numbers(columns):
-        return frame.iloc[:, columns].to_numpy(float, na_value=np.nan)
-
-    return [str(name) for name in frame.columns], is_text[:1] == [True], column, numbers
-
-
-def _read_csv(path):
-    """Names of the columns (or ""), whether the first is text, and readers: of a column's text, of columns' numbers."""
-
-    def is_text(cell):  # neither a number nor a hole
-        return re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf|", cell.strip().lower()) is None
-
-    def lines():  # without comments, which are not everything that starts with "#": a label may
+def _read_table(path, label):
+    """A file's numbers, its labels or None, its samples' names or None. Text can be read with pandas only."""
+    kind, options = os.path.splitext(path)[1].lower(), {}
+    if kind == ".csv":
         with open(path, encoding="utf-8-sig") as file:
-            for at, line in enumerate(file):
-                if at == 0 or line.strip() and not line.startswith("# "):
-                    yield line
+            first = file.readline().strip()
+        separator = max(",;\t", key=first.count)
+        names = first.split(separator)
+        is_number = [re.fullmatch(_NUMBER, cell, re.IGNORECASE) is not None for cell in names]
+        options = {"sep": separator, "header": None if all(is_number) else 0, "encoding": "utf-8-sig"}
+        if len(names) > 1 and not is_number[0] and all(is_number[1:]):
+            raise ValueError("the first line may be names or data; put a line above it that names the columns")
 
-    first, second = islice(chain(lines(), ["", ""]), 2)
-    separator = next((s for s in (",", ";", "\t") if s in re.sub('"[^"]*"', "", first)), ",")
-    read = partial(np.loadtxt, delimiter=separator, comments=None, quotechar='"', encoding=None)
-    names, row = (list(read([line], str, ndmin=1)) if line.strip() else [] for line in (first.lstrip("# "), second))
-    has_names = any(map(is_text, names)) or first.startswith("#")
-    if not names or has_names and not row:
-        raise ValueError("it is empty, or has a line of names and nothing else")
-    if has_names and len(names) > 1 and is_text(row[0]) and not any(map(is_text, names[1:])):
-        raise ValueError("the first line may be names or data; put a line above it that names the columns")
-    if not has_names:
-        names, row = [], names
-    names = ([""] * (len(row) - len(names)) + names)[: len(row)]  # R leaves out the name of the first column
-    start = int(has_names)
+    def find_labels(names):
+        return [x for x in names if (str(x).lower() in _LABEL_NAMES if label is None else str(x) == label)]
 
-    def numbers(columns):
-        others = {c: lambda cell: 0.0 for c in range(len(row)) if c not in columns}
-        try:
-            table = read(lines(), converters=others, skiprows=start, ndmin=2)
-        except ValueError:  # holes, for which NumPy has a slow way only
-            holes = {c: lambda cell: float(cell.strip() or "nan") for c in columns}
-            table = read(lines(), converters=holes | others, skiprows=start, ndmin=2)
-        return table[:, columns] if others else table
-
-    def column(c):
-        return read(lines(), str, usecols=c, skiprows=start, ndmin=1)
-
-    return [name.strip() for name in names], is_text(row[0]), column, numbers
+    try:
+        import pandas
+    except ImportError:
+        if not options:
+            raise
+        table = np.loadtxt(path, delimiter=separator, skiprows=int(not all(is_number)), ndmin=2, encoding="utf-8-sig")
+        at = [names.index(name) for name in find_labels(names)]
+        return np.delete(table, at, axis=1), table[:, at[0]] if at else None, None
+    frame = getattr(pandas, f"read_{kind[1:]}")(path, **options)
+    labels, samples = find_labels(frame), None
+    if not isinstance(frame.index, pandas.RangeIndex):
+        samples = frame.index = frame.index.astype(str)
+    elif frame.columns[0] not in labels and not pandas.api.types.is_numeric_dtype(frame.dtypes.iloc[0]):
+        frame = frame.set_index(frame.columns[0])
+        samples = frame.index
+    y = [frame.pop(name).to_numpy() for name in labels]
+    return frame.astype(float), y[0] if y else None, samples
 
 
 def _choose(contents, chosen=(), label=None):
     """The views by name, samples as rows, and the labels or None."""
-    for name in chosen if label is None else [*chosen, label]:
+    labels = [label]
+    if label is None:
+        labels = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
+    for name in (*chosen, *labels):
         if name not in contents:
             raise ValueError(f"it holds nothing called {name!r}")
-    usual = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
-    others = {name: value for name, value in contents.items() if name not in (*usual, label)}
-    vectors = [_label_vector(contents[name]) for name in (usual if label is None else [label])]
-    if label is not None and len(vectors[0]) == 0:
+    y = max((_label_vector(contents[name]) for name in labels), key=len, default=[])
+    if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
-    sizes = {size for value in others.values() for cell in _cells(value) for size in cell.shape}
-    y = max((v for v in vectors if len(v) in sizes), key=len, default=next(filter(len, vectors), None))
+    others = {name: value for name, value in contents.items() if name not in labels}
     index = next((_cells(v) for name, v in others.items() if name.lower() == "index" and v.dtype == object), [])
-    n = len(y) if y is not None else max((int(np.max(seen)) for seen in index), default=None)
+    n = len(y) or max((int(np.max(seen)) for seen in index), default=None)
     views = {}
     for name in chosen or _guess_views(others, n):
         for cell in _cells(contents[name]):
@@ -3353,7 +3225,7 @@ def _choose(contents, chosen=(), label=None):
     views = _oriented(views, n)
     if index and len(index) != len(views):
         raise ValueError(f"there are {len(views)} views, but `index` lists the samples seen in {len(index)}")
-    return views | {name: _only_seen(views[name], seen) for name, seen in zip(views, index)}, y
+    return views | {name: _only_seen(views[name], seen) for name, seen in zip(views, index)}, y if len(y) else None
 
 
 def _cells(value):
@@ -3361,7 +3233,7 @@ def _cells(value):
 
 
 def _is_numeric(value):
-    return value.dtype.kind in "biufc" and len(value.shape) > 0 and 0 not in value.shape
+    return value.dtype.kind in "biuf" and len(value.shape) > 0 and 0 not in value.shape
 
 
 def _label_vector(value):
@@ -3377,11 +3249,11 @@ def _guess_views(variables, n):
     """The names of the views: of a cell array of matrices, or else of the matrices."""
     tables = {}
     for name, value in variables.items():
-        cells, word = _cells(value), name.lower()
-        is_kernel = re.fullmatch(_KERNEL_NAMES, word) and all(len(set(cell.shape)) == 1 for cell in cells)
-        if not is_kernel and not re.fullmatch(_OTHER_NAMES, word):
-            if cells and all(_is_numeric(cell) and cell.ndim == 2 for cell in cells):
-                tables[name] = cells
+        cells = _cells(value)
+        is_table = cells and all(_is_numeric(cell) and cell.ndim == 2 for cell in cells)
+        is_kernel = re.fullmatch(_KERNEL_NAMES, name, re.I) and all(len(set(cell.shape)) == 1 for cell in cells)
+        if is_table and not is_kernel and not re.fullmatch(_OTHER_NAMES, name, re.I):
+            tables[name] = cells
     matrices = [name for name, cells in tables.items() if any(min(cell.shape) > 1 for cell in cells)]
     arrays = [name for name in matrices or tables if variables[name].dtype == object]
     arrays = [name for name in arrays if all(n in cell.shape for cell in tables[name])] or arrays
@@ -3431,7 +3303,7 @@ def _only_seen(view, seen):
 
 
 # ======================================================================================================================
-# 10 pictures: each helper draws on `ax`, or on axes of its own, and returns them. matplotlib is imported here only.
+# 11 pictures: each helper draws on `ax`, or on axes of its own, and returns them. matplotlib is imported here only.
 
 _CENTRED = {"ha": "center", "va": "center", "fontsize": "small"}
 
@@ -3464,10 +3336,10 @@ def _heat(ax, image, label, form=None, **options):
     return ax
 
 
-def _labelled(ax, whole_x=False, **labels):
+def _labelled(ax, xlabel, ylabel, title, whole_x=False, **more):
     if whole_x:
         ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(**labels)
+    ax.set(xlabel=xlabel, ylabel=ylabel, title=title, **more)
     return ax
 
 
@@ -3475,7 +3347,7 @@ def plot_indicator(result, ax=None):
     """The paper's label figure: consensus memberships, samples (ordered by cluster) x clusters."""
     order = np.lexsort((-result.memberships.max(axis=1), result.labels))
     ax = _heat(_axes(ax, 4, 5), result.memberships[order], "membership", vmin=0.0, vmax=1.0)
-    return _labelled(ax, True, xlabel="cluster", ylabel="samples, ordered by cluster", title="Sample memberships")
+    return _labelled(ax, "cluster", "samples, ordered by cluster", "Sample memberships", True)
 
 
 def plot_anchors(result, ax=None):
@@ -3487,7 +3359,7 @@ def plot_anchors(result, ax=None):
     canvas = np.hstack([part for v in range(V) for part in (memberships[v, order], gap)][:-1])
     ax = _heat(_axes(ax, 2.0 + 1.3 * V, 4.5), canvas, "probability", vmin=0.0, vmax=1.0)
     ax.set_xticks(np.arange(V) * (k + gap.shape[1]) + (k - 1) / 2, result.slices)
-    return _labelled(ax, ylabel="anchors, ordered by cluster", title=f"Anchor memberships, {k} clusters in each panel")
+    return _labelled(ax, "", "anchors, ordered by cluster", f"Anchor memberships, {k} clusters in each panel")
 
 
 def plot_gallery(result, images, n_anchors=12, ax=None):
@@ -3495,23 +3367,18 @@ def plot_gallery(result, images, n_anchors=12, ax=None):
     ax, images, k = _axes(ax, 7, 5.5), np.asarray(images, float), result.memberships.shape[1]
     height, width = images.shape[1] + 1, images.shape[2] + 1
     canvas = np.full((k * height, (n_anchors + 2) * width), np.nan)
-    certainty = result._slice_memberships().mean(axis=0)
     for c in range(k):
-        members = images[result.labels == c]
-        voters = np.flatnonzero(result.anchor_labels == c)
-        voters = voters[np.argsort(-certainty[voters, c], kind="stable")]
-        once = np.sort(np.unique(result.anchors[voters], return_index=True)[1])  # not once for every draw
-        voters = voters[once][:n_anchors]
+        members, voters = images[result.labels == c], _voters(result, c)[1][:n_anchors]
         tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[result.anchors[voters]])
         for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
-            place = canvas[c * height :, column * width :]
-            place[: height - 1, : width - 1] = tile / max(tile.max(), 1e-300)
+            at = slice(c * height, (c + 1) * height - 1), slice(column * width, (column + 1) * width - 1)
+            canvas[at] = tile / max(tile.max(), 1e-300)
     ax.imshow(canvas, cmap="gray_r", interpolation="nearest")
     ax.set_xticks([width / 2 - 1, (n_anchors + 4) * width / 2 - 1], ["mean", "anchors, the most certain first"])
     ax.set_yticks(np.arange(k) * height + height / 2 - 1, [f"{c}  ({(result.labels == c).sum()})" for c in range(k)])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return _labelled(ax, ylabel="cluster (samples)", title="What the clusters are made of")
+    return _labelled(ax, "", "cluster (samples)", "What the clusters are made of")
 
 
 def plot_convergence(result, accuracy=None, ax=None):
@@ -3527,7 +3394,7 @@ def plot_convergence(result, accuracy=None, ax=None):
     right.set_ylim(bottom=0)
     right.set_ylabel("share")
     ax.legend(handles=[*ax.lines, *right.lines], loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
-    return _labelled(ax, True, xlabel="iteration", ylabel="residual", title="Convergence")
+    return _labelled(ax, "iteration", "residual", "Convergence", True)
 
 
 def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
@@ -3548,9 +3415,8 @@ def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
         at = index == c
         ax.scatter(*flat[at].T, s=8, color=colour, linewidths=0)
         if len(classes) <= 30:
-            box = {"facecolor": "white", "edgecolor": colour, "boxstyle": "round,pad=0.15"}
-            ax.text(*np.median(flat[at], axis=0), str(classes[c]), bbox=box, **_CENTRED)
-    return _labelled(ax, xticks=[], yticks=[], title={"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method])
+            ax.text(*np.median(flat[at], axis=0), str(classes[c]), bbox={"fc": "white", "ec": colour}, **_CENTRED)
+    return _labelled(ax, "", "", {"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method], xticks=[], yticks=[])
 
 
 def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
@@ -3565,7 +3431,7 @@ def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
         ax.set_xscale("log")
     if isinstance(scores, dict):
         ax.legend()
-    return _labelled(ax, xlabel=xlabel, ylabel=ylabel)
+    return _labelled(ax, xlabel, ylabel, "")
 
 
 def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
@@ -3573,7 +3439,7 @@ def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
     ax = _heat(_axes(ax), np.asarray(scores, float), label, "{:.2f}")
     ax.set_xticks(range(len(lambda2)), [f"{x:g}" for x in lambda2])
     ax.set_yticks(range(len(lambda1)), [f"{x:g}" for x in lambda1])
-    return _labelled(ax, xlabel="lambda2", ylabel="lambda1")
+    return _labelled(ax, "lambda2", "lambda1", "")
 
 
 def plot_confusion(y_true, labels, ax=None):
@@ -3585,31 +3451,26 @@ def plot_confusion(y_true, labels, ax=None):
     if max(counts.shape) <= 25:
         ax.set_xticks(range(len(order)), np.unique(labels)[order])
         ax.set_yticks(range(len(counts)), np.unique(y_true))
-    return _labelled(ax, xlabel="cluster", ylabel="class", title=f"ACC {score(y_true, labels)['ACC']:.3f}")
+    return _labelled(ax, "cluster", "class", f"ACC {score(y_true, labels)['ACC']:.3f}")
 
 
 def plot_explain(explanation, ax=None):
     """One sample: a bar per slice, a piece per anchor, as long as its weight, coloured by the cluster it votes for."""
-    from matplotlib.colors import to_rgb
-
     ax = _axes(ax, 7, 1.2 + 0.5 * len(explanation.slices))
     voted = np.unique(explanation.clusters[explanation.weights > 0])
-    colours = dict(zip(voted, _colours(len(voted))))
-    for v, weights in enumerate(explanation.weights):
-        ends = np.cumsum(weights)
-        for anchor, weight, end, c in zip(explanation.anchors[v], weights, ends, explanation.clusters[v]):
-            ax.barh(v, weight, left=end - weight, color=colours.get(c), edgecolor="white")
-            if weight > 0.08:
-                light = np.dot(to_rgb(colours[c]), (0.30, 0.59, 0.11)) > 0.5
-                ax.text(end - weight / 2, v, explanation.name(anchor), color="black" if light else "white", **_CENTRED)
+    for c, colour in zip(voted, _colours(len(voted))):
+        v, t = np.nonzero((explanation.clusters == c) & (explanation.weights > 0))
+        weights, ends = explanation.weights[v, t], explanation.weights.cumsum(axis=1)[v, t]
+        bars = ax.barh(v, weights, left=ends - weights, color=colour, edgecolor="white", label=f"cluster {c}")
+        names = [explanation.name(anchor) for anchor in explanation.anchors[v, t]]
+        names = [name if weight > 0.08 else "" for name, weight in zip(names, weights)]
+        ax.bar_label(bars, names, label_type="center", fontsize="small", bbox={"color": "white", "pad": 1})
     names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
-    handles = [ax.bar(0, 0, color=colour) for colour in colours.values()]
-    ax.legend(handles, [f"cluster {c}" for c in voted], loc="center left", bbox_to_anchor=(1, 0.5))
-    ax.set_title(f"Why sample {explanation.name(explanation.sample)} is in cluster {explanation.label}")
-    x, y = "weight of the anchor (its sample)", "slice (share in the decision)"
-    return _labelled(ax, xlabel=x, ylabel=y, xlim=(0, 1))
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    title = f"Why sample {explanation.name(explanation.sample)} is in cluster {explanation.label}"
+    return _labelled(ax, "weight of the anchor (its sample)", "slice (share in the decision)", title, xlim=(0, 1))
 
 
 def plot_views(result, ax=None):
@@ -3617,8 +3478,7 @@ def plot_views(result, ax=None):
     ax = _axes(ax, 5, 1.2 + 0.45 * len(result.slices))
     ax.bar_label(ax.barh(result.slices, result.view_agreement, color=_colours(1)), fmt="%.2f", padding=3)
     ax.invert_yaxis()
-    text = "share of samples with the consensus' label"
-    return _labelled(ax, xlim=(0, 1.12), xlabel=text, title="Agreement of the views")
+    return _labelled(ax, "share of samples with the consensus' label", "", "Agreement of the views", xlim=(0, 1.12))
 
 
 def plot_k(suggestion, ax=None):
@@ -3628,8 +3488,7 @@ def plot_k(suggestion, ax=None):
     for k, value, colour in zip(suggestion.candidates[:3], suggestion.scores, _colours(4)[1:]):
         ax.axvline(k + 0.5, color=colour, linestyle="--", label=f"k = {k} (score {value:.2f})")
     ax.legend(title="drops")
-    text = "eigenvalue of the graphs"
-    return _labelled(ax, True, xlabel="number of clusters", ylabel=text, title="How many clusters?")
+    return _labelled(ax, "number of clusters", "eigenvalue of the graphs", "How many clusters?", True)
 
 
 def plot_profile(result, c, ax=None):
@@ -3640,39 +3499,35 @@ def plot_profile(result, c, ax=None):
         some = np.flatnonzero(found.views == v)[:8]
         values = found.differences[some]
         panel.barh(range(len(some)), values, color=np.where(values < 0, less, more))
-        names = [_printable(dict(found.columns)["feature"][j], 24).replace("$", r"\$") for j in some]
-        panel.set_yticks(range(len(some)), names)
+        names = [_printable(x, 24).replace("$", r"\$") for x in [result.view_names[v], *found.names[some]]]
+        panel.set_yticks(range(len(some)), names[1:])
         panel.invert_yaxis()
-        panel.axvline(0, color="0.5", linewidth=0.8)
-        title = _printable(result.view_names[v], 24).replace("$", r"\$")
-        _labelled(panel, title=f"Cluster {c}: {title}", xlabel="difference / standard deviation")
+        _labelled(panel, "difference / standard deviation", "", f"Cluster {c}: {names[0]}")
     return panels
 
 
 def plot_clusters(result, ax=None):
     """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
     found, ax = result.describe(), _axes(ax, 6, 5)
-    there = np.flatnonzero(found.sizes)
-    view, difference = found._features[0], found._features[3][there]
-    # Principal directions of the clusters' differences; every view counts alike, and no feature for everything.
-    points = np.clip(difference, -5, 5) / np.sqrt(np.bincount(view))[view]
-    U, s, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)
+    there, view = np.flatnonzero(found.sizes), found._features.view
+    # Every view counts alike, and no feature for everything.
+    points = np.clip(found._features.difference[there], -5, 5) / np.sqrt(np.bincount(view))[view]
+    U, s, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)  # their principal directions
     x, y = np.pad(U * s, ((0, 0), (0, 2)))[:, :2].T
     joined = found.mixing[np.ix_(there, there)]
     for a, b in zip(*np.nonzero(np.triu(joined + joined.T, 1) > 0.01)):
         ax.plot(x[[a, b]], y[[a, b]], color="0.7", linewidth=min(60 * (joined[a, b] + joined[b, a]), 12), zorder=1)
-    certainty, area = found.certainty[there], 80 + 1000 * found.sizes[there] / found.sizes.max()
-    area /= max(len(there) / 15, 1)
-    drawn = ax.scatter(x, y, area, certainty, vmin=min(0.5, certainty.min()), vmax=1, edgecolors="0.3", zorder=2)
+    area = (80 + 1000 * found.sizes[there] / found.sizes.max()) / max(len(there) / 15, 1)
+    drawn = ax.scatter(x, y, area, found.certainty[there], cmap="Wistia", vmax=1, edgecolors="0.3", zorder=2)
     ax.figure.colorbar(drawn, ax=ax, label="certainty")
     for at, c in enumerate(there):
-        ax.text(x[at], y[at], c, color="black" if drawn.norm(certainty[at]) > 0.5 else "white", **_CENTRED)
+        ax.text(x[at], y[at], c, **_CENTRED)
     ax.margins(0.15)
-    return _labelled(ax, xticks=[], yticks=[], title="Clusters: alike ones are near, confused ones joined")
+    return _labelled(ax, "", "", "Clusters: alike ones are near, confused ones joined", xticks=[], yticks=[])
 
 
 # ======================================================================================================================
-# 11 command line
+# 12 command line
 
 
 def _kmeans_baseline(views, k, random_state=0):
@@ -3686,28 +3541,23 @@ def _kmeans_baseline(views, k, random_state=0):
 def _demo(output, verbose):
     """Cluster the built-in digits, compare with simpler ways, draw a picture."""
     views, y = digits_views()
-    started = time.perf_counter()
-    result = cluster(views, 10, verbose=verbose)
-    seconds = time.perf_counter() - started
+    result = cluster(dict(zip(_DIGIT_VIEWS, views)), 10, verbose=verbose)
     print("1797 handwritten digits, 8 x 8 pixels, 10 classes; the classes are used for the scores only.")
-    print("views: " + ", ".join(f"{name} ({v.shape[1]})" for name, v in zip(_DIGIT_VIEWS, views)))
-    print(f"cluster(views, 10): {result.n_iter} iterations, {seconds:.1f} s, compiling included\n")
+    print(f"views: {', '.join(f'{name} ({view.shape[1]})' for name, view in zip(_DIGIT_VIEWS, views))}")
+    print(f"cluster(views, 10): {result}")
     rows = {"AGTF, all views": result.labels, "k-means, all views": _kmeans_baseline(views, 10)}
     rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(_DIGIT_VIEWS, views)}
     scores = {name: score(y, labels) for name, labels in rows.items()}
     print(_score_table(scores))
-    counts = [np.bincount(y[result.labels == c], minlength=10) for c in range(10)]
-    print("\ncluster      " + "".join(f"{c:6d}" for c in range(10)))
-    print("samples      " + "".join(f"{count.sum():6d}" for count in counts))
-    print("mostly digit " + "".join(f"{count.argmax():6d}" for count in counts))
-    print("its share    " + "".join(f"{count.max() / max(count.sum(), 1):6.0%}" for count in counts))
+    for c in range(10):
+        digits = np.bincount(y[result.labels == c], minlength=10)
+        print(f"cluster {c}: {digits.sum()} samples, {digits.max()} of them the digit {digits.argmax()}")
     _demo_picture(result, views[0].reshape(-1, 8, 8), {name: s["ACC"] for name, s in scores.items()}, output)
-    print(f"\npicture: {output}")
+    print(f"picture: {output}")
 
 
 def _score_table(scores):
-    names = list(next(iter(scores.values())))
-    width = max(map(len, scores))
+    names, width = list(next(iter(scores.values()))), max(map(len, scores))
     lines = [" " * width + "".join(f"{name:>11}" for name in names)]
     lines += [f"{row:{width}}" + "".join(f"{s[name]:11.3f}" for name in names) for row, s in scores.items()]
     return "\n".join(lines)
@@ -3716,64 +3566,105 @@ def _score_table(scores):
 def _demo_picture(result, images, accuracies, output):
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 5), layout="constrained")
-    gallery, indicator, bars = figure.subplots(1, 3, width_ratios=[2.1, 1, 1.3])
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    gallery, bars = figure.subplots(1, 2, width_ratios=[2, 1])
     plot_gallery(result, images, ax=gallery)
-    plot_indicator(result, ax=indicator)
-    colours = ["#d55e00"] + ["#56b4e9"] * (len(accuracies) - 1)
-    bars.bar_label(bars.barh(*zip(*accuracies.items()), color=colours), fmt="%.3f", padding=3)
+    bars.bar_label(bars.barh(*zip(*accuracies.items()), color=_colours(1)), fmt="%.3f", padding=3)
     bars.invert_yaxis()
     bars.set(xlim=(0, 1.15), xlabel="accuracy", title="Against simpler ways")
-    bars.spines[["top", "right"]].set_visible(False)
     figure.savefig(output, dpi=110)
 
 
-def _write_labels(path, labels, inputs):
-    """Write labels as a one-column .csv file, whole or not at all, never over an input."""
-    if any(os.path.exists(path) and os.path.samefile(path, given) for given in inputs):
-        raise ValueError(f"{path} is an input file, choose another output")
-    with open(f"{path}.part", "w", encoding="ascii") as file:
-        file.write("label\n" + "\n".join(map(str, labels)) + "\n")
+def _run(given, parser, verbose):
+    """Cluster the data files, or predict, and write what was asked for, every file whole or not at all."""
+    for path in filter(os.path.exists, filter(None, (given.output, given.report, given.save))):
+        if any(os.path.samefile(path, other) for other in filter(None, [*given.data, given.predict])):
+            raise ValueError(f"{path} is an input file, choose another output")
+    views, y = load_views(given.data, names=given.names)
+    tables = _as_tables(views)
+    names = (f"{name} ({table.shape[1]})" for name, table in zip(tables.view_names, tables.tables))
+    print(f"{tables.n} samples, {len(tables.tables)} views: {', '.join(names)}")
+    k = given.clusters
+    if given.predict:
+        with open(given.predict, "rb") as file:
+            try:
+                model = load(file)
+            except Exception as error:  # a damaged file can make the reader raise anything
+                raise ValueError(f"{given.predict} is no saved result: {error}") from error
+        memberships = model.predict_memberships(views)
+        labels = memberships.argmax(axis=1)
+    else:
+        if k is None and y is None:
+            parser.error(f"{given.data[0]} has no labels to count: give the number of clusters with -k, or -k auto")
+        if k == "auto":
+            found = suggest_k(views, min(20, tables.n - 1), random_state=given.seed)
+            k, next_best = int(found.candidates[0]), max(found.scores[1:2], default=0.0)
+            sure = "clear" if found.scores[0] > 2 * next_best else "a guess"
+            drop = ", ".join(f"{1 - np.exp(-x):.0%} after {c}" for c, x in zip(found.candidates[:3], found.scores))
+            print(f"k = {k} is {sure}: the graphs' spectrum drops by {drop}")
+        result = cluster(views, len(np.unique(y)) if k is None else k, random_state=given.seed, verbose=verbose)
+        labels, memberships = result.labels, result.memberships
+    print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
+    if y is not None and len(y) == len(labels):
+        print(_score_table({"against the file's labels": score(y, labels)}))
+    if given.output:
+        columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
+        columns["label"] = labels
+        if given.memberships:
+            columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
+        _write_whole("labels", given.output, partial(_write_csv, columns))
+    if given.report:
+        _write_whole("report", given.report, result.report)
+    if given.save:
+        _write_whole("model", given.save, result.save)
+
+
+def _write_csv(columns, path):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
+
+
+def _write_whole(what, path, write):
+    """A file, whole or not at all."""
+    write(f"{path}.part")
     os.replace(f"{path}.part", path)
+    print(f"{what}: {path}")
 
 
 def _main(arguments=None):
     import argparse
 
+    def number(text):
+        return text if text == "auto" else int(text)
+
     about = "Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture."
     parser = argparse.ArgumentParser(prog="python -m agtf", description=about)
-    parser.add_argument(
-        "data", nargs="*", help="a .mat or .npz file, or .csv, .parquet or .feather files, one per view"
-    )
-    parser.add_argument("-k", "--clusters", type=int, help="number of clusters (default: that of the file's labels)")
-    parser.add_argument("-o", "--output", help="file for the labels, or for the demo's picture")
-    parser.add_argument("--seed", type=int, default=0, help="random_state (default: 0)")
-    parser.add_argument("--show", action="store_true", help="print what the files hold and what is read, then stop")
-    parser.add_argument("--quiet", action="store_true", help="no progress line")
-    parser.add_argument("--version", action="version", version=__version__)
+    add = parser.add_argument
+    add("data", nargs="*", help="a .mat or .npz file, or .csv, .parquet or .feather files, one per view")
+    add("-k", "--clusters", type=number, help='how many, or "auto" (default: as many as the labels in the file)')
+    add("-o", "--output", help="file for the labels, or for the demo's picture")
+    add("--memberships", action="store_true", help="write the memberships in all clusters beside the labels")
+    add("--names", action="store_true", help="keep the names of views, features and samples that the files give")
+    add("--report", metavar="FILE.html", help="write the result as a page for a browser")
+    add("--save", metavar="MODEL.npz", help="write the result for agtf.load and --predict")
+    add("--predict", metavar="MODEL.npz", help="labels for the data from a saved result; nothing is clustered")
+    add("--seed", type=int, default=0, help="random_state (default: 0)")
+    add("--show", action="store_true", help="print what the files hold and what is read, then stop")
+    add("--quiet", action="store_true", help="no progress line")
+    add("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
+    if given.predict and (given.clusters or given.report or given.save):
+        parser.error("--predict clusters nothing: -k, --report and --save do not go with it")
+    if not given.data and (given.clusters or given.report or given.save or given.predict):
+        parser.error("-k, --report, --save and --predict are for data files; the built-in digits have 10 clusters")
     verbose = int(not given.quiet and sys.stderr.isatty())
     try:
         if given.show:
             print(_show(given.data))
-            return 0
-        if not given.data:
-            if given.clusters is not None:
-                parser.error("-k is for data files; the built-in digits have 10 clusters")
+        elif given.data:
+            _run(given, parser, verbose)
+        else:
             _demo(given.output or "agtf-digits.png", verbose)
-            return 0
-        views, y = load_views(given.data)
-        k = given.clusters if given.clusters is not None else None if y is None else len(np.unique(y))
-        if k is None:
-            parser.error(f"{given.data[0]} has no labels to count: give the number of clusters with -k")
-        result = cluster(views, k, random_state=given.seed, verbose=verbose)
-        print(f"{len(result.labels)} samples, {len(views)} views: " + ", ".join(str(v.shape[1]) for v in views))
-        print("cluster sizes: " + ", ".join(map(str, np.bincount(result.labels, minlength=k))))
-        if y is not None and len(y) == len(result.labels):
-            print(_score_table({"against the file's labels": score(y, result.labels)}))
-        if given.output:
-            _write_labels(given.output, result.labels, given.data)
-            print(f"labels: {given.output}")
         return 0
     except (OSError, ValueError, TypeError, MemoryError) as error:
         print(f"agtf: {' '.join(str(error).split())}", file=sys.stderr)

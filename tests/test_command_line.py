@@ -1,5 +1,6 @@
 """python -m agtf, as a user types it."""
 
+import csv
 import os
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def data_file(tmp_path):
 def test_without_arguments_it_shows_the_digits(tmp_path):
     done = run(cwd=tmp_path)
     assert done.returncode == 0 and done.stderr == ""
-    for word in ("AGTF, all views", "k-means, all views", "AGTF, profiles only", "ACC", "mostly digit", "samples"):
+    for word in ("AGTF, all views", "k-means, all views", "AGTF, profiles only", "ACC", "of them the digit", "samples"):
         assert word in done.stdout
     assert (tmp_path / "agtf-digits.png").read_bytes().startswith(b"\x89PNG")
 
@@ -41,7 +42,7 @@ def test_a_file_is_clustered(data_file, capsys):
     labels = data_file.with_name("labels.csv")
     assert agtf._main([str(data_file), "-k", "3", "-o", str(labels)]) == 0
     out, err = capsys.readouterr()
-    assert "60 samples, 2 views: 4, 6" in out and "cluster sizes: 20, 20, 20" in out and err == ""
+    assert "60 samples, 2 views: view 0 (4), view 1 (6)" in out and "cluster sizes: 20, 20, 20" in out and err == ""
     views, y = agtf.load_views(data_file)
     written = np.loadtxt(labels, skiprows=1, dtype=int)
     np.testing.assert_array_equal(written, agtf.cluster(views, 3).labels)
@@ -155,3 +156,107 @@ def test_show_counts_missing_rows_of_sparse_views(tmp_path, capsys):
     savemat(tmp_path / "s.mat", {"X": X, "index": index, "Y": np.arange(5)})
     assert agtf._main([str(tmp_path / "s.mat"), "--show"]) == 0
     assert "view 0: 5 samples, 3 features, 3 missing rows" in capsys.readouterr().out
+
+
+def read_csv(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    return header, list(zip(*rows))
+
+
+@pytest.fixture
+def named_files(tmp_path):
+    """Two tables with names of samples and features, and the DataFrames that they hold."""
+    pandas = pytest.importorskip("pandas")
+    views, y = blobs()
+    samples = [f'sample "{i}", <b>' for i in range(60)]
+    frames = {}
+    for name, view in zip(("soil", "air"), views):
+        frames[name] = pandas.DataFrame(view, samples, [f"{name} {c}" for c in range(view.shape[1])])
+        frames[name].to_csv(tmp_path / f"{name}.csv", index_label="id")
+    return [str(tmp_path / f"{name}.csv") for name in frames], frames
+
+
+def test_names_memberships_report_and_model(named_files, tmp_path, capsys):
+    paths, frames = named_files
+    labels, report, model = (str(tmp_path / name) for name in ("labels.csv", "report.html", "model.npz"))
+    outputs = ["-o", labels, "--memberships", "--report", report, "--save", model]
+    assert agtf._main([*paths, "-k", "3", "--names", *outputs]) == 0
+    out, err = capsys.readouterr()
+    assert "2 views: soil (4), air (6)" in out and err == ""
+    assert f"labels: {labels}\nreport: {report}\nmodel: {model}\n" in out
+    expected = agtf.cluster(frames, 3)
+    header, (samples, found, *memberships) = read_csv(labels)
+    assert header == ["sample", "label", "cluster 0", "cluster 1", "cluster 2"]
+    assert list(samples) == list(frames["soil"].index)
+    np.testing.assert_array_equal(np.array(found, int), expected.labels)
+    np.testing.assert_allclose(np.array(memberships, float).T, expected.memberships, atol=1e-6)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "air: air " in page and "3 clusters of 60 samples" in page
+    saved = agtf.load(model)
+    assert saved.view_names == ["soil", "air"] and saved.sample_names == list(frames["soil"].index)
+
+    new = [str(tmp_path / f"new {name}.csv") for name in frames]
+    for path, frame in zip(new, frames.values()):
+        frame.iloc[10:30].to_csv(path, index_label="id")
+    assert agtf._main([*new, "--predict", model, "-o", labels, "--memberships"]) == 0
+    assert "20 samples" in capsys.readouterr().out
+    header, (found, *memberships) = read_csv(labels)
+    assert header[0] == "label"
+    some = [frame.iloc[10:30] for frame in frames.values()]
+    np.testing.assert_array_equal(np.array(found, int), saved.predict(some))
+    np.testing.assert_allclose(np.array(memberships, float).T, saved.predict_memberships(some), atol=1e-6)
+    assert agtf._main([*new, "--predict", model, "--names", "-o", labels]) == 2  # other names of views
+    assert "unknown view 'new air'" in capsys.readouterr().err
+
+
+def test_without_names_the_files_names_do_not_matter(named_files, tmp_path, capsys):
+    paths, frames = named_files
+    assert agtf._main([*paths, "-k", "3", "-o", str(tmp_path / "labels.csv")]) == 0
+    assert "view 0 (4), view 1 (6)" in capsys.readouterr().out
+    header, columns = read_csv(tmp_path / "labels.csv")
+    assert header == ["label"]
+    np.testing.assert_array_equal(np.array(columns[0], int), agtf.cluster(list(frames.values()), 3).labels)
+
+
+@pytest.mark.parametrize("spread, sure", [(0.3, "clear"), (4.0, "a guess")])
+def test_k_auto_says_how_sure_it_is(tmp_path, capsys, spread, sure):
+    views, _ = blobs(n=120, k=4, widths=(5, 6), spread=spread)
+    np.savez(tmp_path / "data.npz", a=views[0], b=views[1])
+    suggestion = agtf.suggest_k(views, 20)
+    first, second = suggestion.candidates[:2]
+    assert agtf._main([str(tmp_path / "data.npz"), "-k", "auto"]) == 0
+    out = capsys.readouterr().out
+    drops = [1 - np.exp(-score) for score in suggestion.scores]
+    start = f"k = {first} is {sure}: the graphs' spectrum drops by {drops[0]:.0%} after {first}, {drops[1]:.0%} after "
+    assert f"{start}{second}" in out
+    sizes = out.split("cluster sizes: ")[1].split("\n")[0].split(", ")
+    assert len(sizes) == first and sum(map(int, sizes)) == 120
+    assert sure == "a guess" or first == 4
+
+
+def test_options_that_do_not_go_together(data_file, capsys):
+    data, model = str(data_file), str(data_file.with_name("model.npz"))
+    for arguments in (
+        [data, "--predict", model, "-k", "3"],
+        [data, "--predict", model, "--save", "other.npz"],
+        [data, "--predict", model, "--report", "report.html"],
+        ["--report", "report.html"],
+        ["--predict", model],
+    ):
+        with pytest.raises(SystemExit) as stop:
+            agtf._main(arguments)
+        assert stop.value.code == 2
+    capsys.readouterr()
+    assert agtf._main([data, "-k", "3", "--save", model]) == 0
+    whole = data_file.with_name("model.npz").read_bytes()
+    capsys.readouterr()
+    wrong = [["--predict", model, "-o", model], ["-k", "3", "--save", data], ["-k", "3", "--report", data]]
+    for broken, content in {"half.npz": whole[: len(whole) // 2], "text.npz": b"no zip", "empty.npz": b""}.items():
+        data_file.with_name(broken).write_bytes(content)
+        wrong.append(["--predict", str(data_file.with_name(broken))])
+    for arguments in [*wrong, ["--predict", data], ["--predict", str(data_file.with_name("nowhere.npz"))]]:
+        assert agtf._main([data, *arguments]) == 2, arguments
+        err = capsys.readouterr().err
+        assert err.startswith("agtf: ") and err.count("\n") == 1
+    assert data_file.with_name("model.npz").read_bytes() == whole and agtf.load_views(data_file)[1] is not None

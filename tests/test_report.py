@@ -86,42 +86,44 @@ def test_the_page_has_it_all_and_stands_alone(tmp_path, V, k):
     identifiers = [a["id"] for _, a in page.elements if "id" in a]
     assert len(set(identifiers)) == len(identifiers) and set(identifiers) >= {f"cluster-{c}" for c in range(k)}
     assert len(page.all("article")) == k and len(page.all("html")) == len(page.all("main")) == 1
-    assert all(not {"src", "href", "srcset", "style", "onclick"} & set(a) for _, a in page.elements)
+    assert all(not {"src", "href", "srcset", "onclick"} & set(a) for _, a in page.elements)
+    assert all(re.fullmatch(r"--bar: [01]\.\d\d", a["style"]) for _, a in page.elements if "style" in a)
     assert not {"link", "img", "iframe", "object", "embed", "base"} & {tag for tag, _ in page.elements}
     assert "default-src 'none'" in page.all("meta")[2]["content"]
     assert not re.search(r"https?:|//[a-z]|url\(|@import|fetch\(|XMLHttp|eval\(|innerHTML", page.text)
-    words = " ".join(page.texts["h2"])
-    for wanted in ("Look up", "Clusters", "Agreement", "Certainty", "Convergence", "Each cluster"):
+    words = " ".join([*page.texts["h2"], *page.texts["b"]])
+    for wanted in ("Data", "Options", "Agreement", "Certainty", "Convergence", "Look up", "Clusters", "Each cluster"):
         assert wanted in words
+    half = np.median(result.memberships.max(axis=1))
+    assert f"half of the samples have a membership above {half:.2f}" in page.text
+    assert f"joint {result.view_agreement[-1]:.1%} of the samples" in page.text
     assert page.texts["title"] == page.texts["h1"] == [f"{k} clusters of {len(result.labels)} samples"]
     sortable = page.text.split('<table class="sortable">')[1].split("</table>")[0]
     assert sortable.count("<tr>") == k + 1
-    assert sum(a.get("class") in ("more", "less") for a in page.all("rect")) >= k * V * 3
-    assert len(page.all("polyline")) == 3 and page.text.count("which agrees on") == k * V
+    bars = [a for a in page.all("td") if "style" in a]
+    assert len(bars) >= k * V * 3 and {a["class"] for a in bars} == {"more", "less"}
+    one = result.describe(0)
+    strongest = one.differences[one.views == 0][0]
+    assert float(bars[0]["style"][-4:]) == pytest.approx(1 - 1 / (1 + abs(strongest)), abs=0.01)
+    assert bars[0]["class"] == ("more" if strongest > 0 else "less")
+    assert page.text.count("which agrees on") == k * V
 
 
 def test_the_data_for_looking_up_are_those_of_explain(result, tmp_path):
     data = page_of(result, tmp_path / "report.html").data
-    assert data["label"] == result.labels.tolist() and data["name"] is None and data["number"] is None
-    assert data["here"] == np.rint(100 * result.memberships.max(axis=1)).astype(int).tolist()
-    assert data["slices"] == result.slices and len(data["why"]) == 90
+    assert set(data["samples"]) == set(data["why"]) == set(map(str, range(90)))
     for i in range(90):
-        why, explained = data["why"][str(i)], result.explain(i)
-        second = np.argsort(-result.memberships[i], kind="stable")[1]
-        assert data["there"][i] == round(100 * result.memberships[i, second])
-        for v, (share, votes, anchors) in enumerate(why):
-            assert share == round(100 * explained.shares[v])
-            assert votes[0] == [explained.votes[v].argmax(), round(100 * explained.votes[v].max())]
-            heaviest = explained.weights[v].argmax()
-            expected = explained.anchors[v, heaviest], round(100 * explained.weights[v, heaviest])
-            assert anchors[0] == [*expected, explained.clusters[v, heaviest]]
+        percent = round(100 * result.memberships[i].max())
+        assert data["samples"][str(i)] == [result.labels[i], percent, None]
+        assert data["why"][str(i)] == str(result.explain(i))
 
 
 def test_names_stay_in_their_place(result, tmp_path):
     plain, page = page_of(result, tmp_path / "plain.html"), page_of(with_names(result), tmp_path / "named.html")
     assert [tag for tag, _ in page.elements] == [tag for tag, _ in plain.elements]
     assert len(page.all("script")) == 2 and page.text.count("</script>") == 2 and "<!--" not in page.text
-    assert page.data["name"][: len(HOSTILE)] == HOSTILE and page.data["slices"] == with_names(result).slices
+    assert [page.data["samples"][str(i)][2] for i in range(len(HOSTILE))] == HOSTILE
+    assert page.data["why"]["0"] == str(with_names(result).explain(0))
     shown = {html.unescape(text) for text in page.texts["td"]}
     assert {"<img src=x onerror=x()>", "$title ${data} $$", "&lt;b&gt;"} & shown
 
@@ -141,16 +143,12 @@ def test_pages_of_many_samples_stay_small_and_say_so(result, tmp_path, name, all
         large = dataclasses.replace(large, sample_names=[name.format(i) for i in range(n)])
     page = page_of(large, tmp_path / "report.html")
     assert 2_000_000 < (tmp_path / "report.html").stat().st_size < 3_000_000
-    data = page.data
-    explained, kept = len(data["why"]), len(data["label"])
-    assert f"{n - explained} of {n} samples have no explanation here" in page.text and explained > 500
-    assert (kept == n and data["number"] is None) if all_listed else f"{n - kept} are\nnot listed" in page.text
-    numbers = np.arange(n) if all_listed else np.array(data["number"])
-    np.testing.assert_array_equal(data["label"], large.labels[numbers])
-    own = np.sort(large.memberships, axis=1)
-    certain = own[:, -1] - own[:, -2]
-    why = np.array(list(map(int, data["why"])))
-    assert np.isin(why, numbers).all() and np.median(certain[why]) < np.quantile(certain, 0.1)
+    listed, why = page.data["samples"], page.data["why"]
+    assert f"{n - len(why)} of {n} samples have no explanation here" in page.text and len(why) > 500
+    assert f"{n - len(listed)} are not listed" in page.text and (len(listed) == n) == all_listed
+    assert set(why) <= set(listed) and all(listed[i][0] == large.labels[int(i)] for i in listed)
+    certain = large.memberships.max(axis=1)
+    assert np.median(certain[list(map(int, why))]) < np.quantile(certain, 0.1)
 
 
 def test_a_hundred_clusters_and_a_run_without_iterations(tmp_path):
@@ -169,16 +167,15 @@ out.before = column(0);
 press(1); out.up = [column(1), sign(1), column(0)];
 press(1); out.down = [column(1), sign(1)];
 press(2); out.moved = [sign(1), sign(2), column(2)];
-out.number = ask("11"); out.rows = document.querySelectorAll("#answer td:first-child").length;
+out.number = ask("11");
 out.name = WANTED.map(ask);
-out.unknown = ask("nobody"); out.far = ask("100000");
-out.links = [...document.querySelectorAll("article a")].every(a => /^#sample-[0-9]+$/.test(a.getAttribute("href")));
-location.hash = "#sample-3";
+out.unknown = ask("nobody"); out.far = ask("100000"); out.prototype = ask("toString");
 out.focusable = document.querySelector(".sortable th button").tabIndex;
 out.scripts = document.scripts.length; out.images = document.images.length;
 out.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-setTimeout(() => { out.linked = document.getElementById("answer").textContent; out.problems = window.problems;
-  out.back = getComputedStyle(document.body).backgroundColor;
+out.bar = getComputedStyle(document.querySelector("article td[style]"), "::before").width;
+setTimeout(() => { out.problems = window.problems;
+  out.back = getComputedStyle(document.documentElement).backgroundColor;
   document.body.replaceChildren(JSON.stringify(out)); }, 200);
 """
 FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
@@ -208,14 +205,18 @@ def test_a_browser_sorts_and_looks_up(result, tmp_path, width, dark):
     assert out["up"][:2] == [sorted(found.sizes), "ascending"] and sorted(out["up"][2]) == list(range(k))
     assert out["down"] == [sorted(found.sizes)[::-1], "descending"]
     assert out["moved"][:2] == [None, "ascending"] and out["moved"][2] == sorted(out["moved"][2])
-    start = f"Sample {HOSTILE[11]} (number 11) is in cluster {named.labels[11]}, membership "
-    assert out["number"].startswith(start) and out["rows"] == 3
+
+    def answered(i):
+        percent = round(100 * named.memberships[i].max())
+        return f"Number {i}, cluster {named.labels[i]}, membership {percent}%\n{named.explain(i)}"
+
+    assert out["number"] == answered(11)
     for name, answer in zip(wanted, out["name"]):
-        i = named.sample_names.index(name)
-        assert answer.startswith(f"Sample {name} (number {i}) is in cluster {named.labels[i]}")
+        assert answer == answered(named.sample_names.index(name))
     assert out["unknown"] == "Sample nobody is not on this page." and "100000 is not" in out["far"]
-    assert f"(number 3) is in cluster {named.labels[3]}" in out["linked"] and out["links"] and out["focusable"] == 0
-    assert out["back"] == ("rgb(22, 22, 26)" if dark else "rgb(255, 255, 255)")
+    assert out["prototype"] == "Sample toString is not on this page." and out["focusable"] == 0
+    assert float(out["bar"].rstrip("px")) > 5
+    assert (int(re.search(r"\d+", out["back"])[0]) < 60) == dark
 
 
 def test_empty_clusters_and_a_single_one(tmp_path):
