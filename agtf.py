@@ -163,7 +163,7 @@ def _mix(x):
 
 @_jit
 def _fingerprint(bits, columns, starts, out):
-    """Add up the mixed bits of each row's numbers; row i has those from starts[i] to starts[i + 1]. Zeros add nothing."""
+    """Add up the mixed bits of each row's numbers, those from starts[i] to starts[i + 1]; zeros add nothing."""
     for i in range(out.size):
         total = np.uint64(0)
         for t in range(starts[i], starts[i + 1]):
@@ -175,8 +175,8 @@ def _fingerprint(bits, columns, starts, out):
 
 @_jit
 def _spread_out(X, chances, chosen):
-    """k-means++ seeding among the columns of X (d, n): each next one is chosen with a chance in proportion to its squared
-    distance to those chosen; `chances` are numbers between 0 and 1, the first chooses among all alike.
+    """k-means++ seeding among the columns of X (d, n): the next one is chosen in proportion to the squared distance to
+    those chosen; `chances` are numbers between 0 and 1, the first chooses among all alike.
     """
     d, n = X.shape
     nearest = np.ones(n, np.float32)
@@ -250,8 +250,8 @@ def _gst_threshold(tau, p):
 def _fill_B(index, weight, GG, z, w, J, penalties, B):
     """B <- 2 S*G + mu' max(z, 0) - mu min(z, 0) + (rho' + rho) J - rho w, with penalties (mu, rho, mu', rho').
 
-    GG is G twice side by side: slice u of S moves G's slices on by u, (S*G)^(r) = sum_u S^(u) G^(r-u), which then is one
-    piece of GG.
+    GG is G twice side by side: slice u of S moves G's slices on by u, (S*G)^(r) = sum_u S^(u) G^(r-u), and G so moved
+    is one piece of GG.
     """
     rows, V, neighbours = index.shape
     L = B.shape[1]
@@ -683,7 +683,7 @@ class _Scaling:
         return self.with_squares(rows)[0]
 
     def with_squares(self, rows):
-        """Scaled rows, and the squares of their lengths. Wide dense rows are in single precision: errors average out."""
+        """Scaled rows and their squared lengths. Wide dense rows are in single precision: errors average out."""
         if sparse.issparse(rows):
             scaled = self(rows)
             return scaled, np.asarray((scaled**2).sum(axis=1)).ravel()
@@ -774,7 +774,7 @@ def _observed(given, mask):
 
 
 def _arrange(given, mask, canonical, schemes):
-    """Check the values, choose the working order, and fit the scalings: `schemes` are pairs of words, one per view, and draws.
+    """Check the values, choose the working order, fit the scalings; `schemes` are pairs (a word per view, draws).
 
     The canonical order sorts views and rows by fingerprints of their contents, so that whatever follows, sums and
     random draws included, cannot depend on the order in which they were given.
@@ -878,8 +878,8 @@ ANCHORS = ("medoid", "vda", "random")
 _POOL = 5  # rows per anchor, among which anchors are looked for
 _DIRECTIONS = 50  # of the joint features, the leading ones, if there are twice as many: anchors are looked for in these
 _LLOYD_STEPS = 2
-# So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones can be compared with few
-# (HandWritten4, 30 % missing: 0.85 to 0.94).
+# So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones can be compared with
+# few (HandWritten4, 30 % missing: 0.85 to 0.94).
 _COMPLETE = 10
 _PIECE = 1024  # rows whose distances to all anchors are in memory at a time
 
@@ -893,7 +893,9 @@ class _Block:
     hi: int
     index: np.ndarray | None = None  # (rows, slices, neighbours) int32: S[i, index[i, v, t], v] = weight[i, v, t]
     weight: np.ndarray | None = None  # the same shape
-    told: np.ndarray | None = None  # (rows, V): whether a view told something about a row; else the joint slice stands in
+    told: np.ndarray | None = (
+        None  # (rows, V): whether a view told something about a row; else the joint slice stands in
+    )
     S: np.ndarray | None = None  # the weights as the solver sees them
     labels: np.ndarray | None = None
     H: np.ndarray | None = None  # (rows, slices * k), the state of Algorithm 1; B2 on the way to the next H
@@ -1012,7 +1014,7 @@ def _medoids(X, m, seed):
     nearest, distance = pairwise_distances_argmin_min(X, centres)
     order = np.lexsort((distance, nearest))
     medoids = order[np.unique(nearest[order], return_index=True)[1]]
-    # For centres without members their seeds, and where rows are equal, as unit rows of one feature are, just any others.
+    # For centres without members their seeds; and where rows are equal, as unit rows of one feature, just any others.
     order = np.concatenate([medoids, np.sort(seeds), np.arange(len(X))])
     return order[np.sort(np.unique(order, return_index=True)[1])[:m]]
 
@@ -1070,7 +1072,7 @@ class _Anchors:
 
         The joint slice needs no joint features: its squared distance is the weighted sum of those of the views, over
         the views in which both the sample and the anchor were seen. It also stands in for the views that tell nothing
-        about a sample: those in which it was not seen, or is equally far from all anchors. Returns, too, which did tell.
+        about a sample: it was not seen there, or is equally far from all anchors. Returns, too, which views did tell.
         """
         V, m = self.usable.shape
         n, size = len(range(*rows.indices(data.n))), m // self.draws
@@ -1255,7 +1257,7 @@ class _Projection:
 def _spectrum(A, k, r, seed):
     """The r largest squared singular values of A (n, size), descending, and the right singular vectors (size, r).
 
-    Rayleigh-Ritz in a block Krylov space of A^T A. Blocks of a little more than k vectors, because k clear clusters make
+    Rayleigh-Ritz in a block Krylov space of A^T A. Blocks of more than k vectors, because k clear clusters make
     k equal singular values, of which a single vector (Lanczos) sees one; all powers, because a spectrum that falls as
     slowly as that of a ring is not found by the last one alone (randomised SVD).
     """
@@ -1533,8 +1535,8 @@ def _polar_factor(B, previous, shape):
     """The same from thin SVDs, for B2 without full rank.
 
     Rows of G sum to 1, so from the identity start B2 loses a dimension at every view frequency but 0, and part of the
-    polar factor is arbitrary. The previous w, H at the start, completes it (the limit of polar(B2 + e w) for e to 0), then
-    unit vectors.
+    polar factor is arbitrary. The previous w, at the start H, completes it (the limit of polar(B2 + e w) as e goes to
+    0), then unit vectors.
     """
     V, K = shape
     B, previous = (np.fft.fft(X.reshape(-1, V, K), axis=1) for X in (B, previous))
@@ -2349,7 +2351,9 @@ def _start(rows, at, anchors, s, rng):
     labels = _find_labels(rows, anchors, k, rng) if isinstance(s.init, str) else s.init[rows.data.rows]
     rows.spread("labels", labels)
     rows.map(_prune_filled, labels[at])
-    size = 1.0 / np.sqrt(np.maximum(np.bincount(labels, minlength=k), 1))  # fewer different rows than clusters: empty ones
+    size = 1.0 / np.sqrt(
+        np.maximum(np.bincount(labels, minlength=k), 1)
+    )  # fewer different rows than clusters: empty ones
     rows.map(_first_H, V, size)
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
@@ -2392,11 +2396,12 @@ def _read_off(rows, at, anchors, G, s):
     def read(block):
         consensus = V**2 * load(block) * size
         votes = _votes(block.index, block.weight, memberships)
-        # What a row lacks of a full load its anchors fill: H >= 0 and H^T*H = I make a sample choose by entries that are
-        # larger in small clusters, so that 18 % of a small one may win over 69 % of a big one. Without any edge all
-        # clusters are alike.
+        # What a row lacks of a full load its anchors fill: entries are larger in small clusters, so that 18 % of a small
+        # one may win over 69 % of a big one. Without any edge all clusters are alike.
         consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
-        told = np.column_stack([block.told, np.ones((len(votes), V - block.told.shape[1]), bool)])  # and the joint slice
+        told = np.column_stack(
+            [block.told, np.ones((len(votes), V - block.told.shape[1]), bool)]
+        )  # and the joint slice
         agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
         return consensus / consensus.sum(axis=1, keepdims=True), agrees.sum(axis=0), told.sum(axis=0)
 
@@ -2438,7 +2443,10 @@ def _doubts(result, different):
     for name, told in zip(result.view_names, result._told):
         if told < _LITTLE:
             little = f"{name} tells something about {told:.0%} of the samples only"
-            yield f"{little}: it was not seen in the others, or they are equally far from all anchors there", UserWarning
+            yield (
+                f"{little}: it was not seen in the others, or they are equally far from all anchors there",
+                UserWarning,
+            )
     if not result.n_iter:
         return
     if result.stopped_by == "max_iter":
