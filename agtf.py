@@ -1194,9 +1194,9 @@ def _spectral_rule(sample, anchors, k, rng):
     Returns the sample's labels, and a function that labels another block in the same way.
     """
     projections = _projections(sample, anchors, k, min(2 * k, k + _EXTRA_VECTORS), rng)
-    # Where some graphs fall apart into k pieces, the others have nothing to add.
+    # Where most graphs fall apart into k pieces, the others have nothing to add.
     in_pieces = [p for p in projections if len(p.spectrum) >= k and p.spectrum[k - 1] > 1 - _APART]
-    projections = in_pieces or projections
+    projections = in_pieces if 2 * len(in_pieces) > len(projections) else projections
 
     def embedding(block):
         return np.hstack([projection(block) for projection in projections]).astype(np.float32)
@@ -2396,8 +2396,8 @@ def _read_off(rows, at, anchors, G, s):
     def read(block):
         consensus = V**2 * load(block) * size
         votes = _votes(block.index, block.weight, memberships)
-        # What a row lacks of a full load its anchors fill: entries are larger in small clusters, so that 18 % of a small
-        # one may win over 69 % of a big one. Without any edge all clusters are alike.
+        # What a row lacks of a full load its anchors fill: entries are larger in small clusters, so that 18 % of a
+        # small one may win over 69 % of a big one. Without any edge all clusters are alike.
         consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
         told = np.column_stack(
             [block.told, np.ones((len(votes), V - block.told.shape[1]), bool)]
