@@ -40,6 +40,7 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import connected_components
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans
@@ -538,6 +539,7 @@ def _whole(name, value, low, high, limits, kind="an int"):
 SCALES = ("auto", "zscore", "unit", "max", None)
 _LARGEST, _SMALLEST = 1e150, 1e-150  # what can be squared, and its square told from 0, in double precision
 _WIDE_VIEW = 100  # features of a view from which on single precision is precise enough for distances
+_FEW_COMMON = 10  # samples that two views share
 _MOSTLY_ZERO = 0.1  # share of numbers that are not 0: below, z-scores make rare ones larger than 3, and words count so
 _STEEPEST = 1e6  # size over range of a sparse column, which can't be centred: squares of more drown the differences
 
@@ -557,7 +559,7 @@ class _Tables:
         return self.tables[0].shape[0]
 
 
-def _as_tables(views, fewest_rows=1):
+def _as_tables(views, fewest_rows=1, join="inner"):
     """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
     if sparse.issparse(views):  # of which the "dok" format is a dict
         views = [views]
@@ -574,7 +576,7 @@ def _as_tables(views, fewest_rows=1):
     if len(views) == 0:
         raise ValueError("views is empty: give at least one (samples, features) table")
     where = where or [f"views[{v}]" for v in range(len(views))]
-    views, sample_names = _aligned(views, where)
+    views, sample_names = _aligned(views, where, join)
     feature_names = [_column_names(view) for view in views]
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
@@ -584,12 +586,21 @@ def _as_tables(views, fewest_rows=1):
     return _Tables(tables, where, names or [f"view {v}" for v in range(len(views))], feature_names, sample_names)
 
 
-def _aligned(views, where):
-    """DataFrames with the same row labels in the order of the first one, and these labels, None if they only count."""
+def _aligned(views, where, join):
+    """DataFrames with the same row labels in the order of the first one, and these labels, None if they only count.
+
+    With join="outer" the rows are all labels that any of them has, and those that a view has not are NaN in it.
+    """
     frames = [v for v, view in enumerate(views) if hasattr(view, "index") and hasattr(view, "reindex")]
     if not frames:
         return views, None
     first, views = views[frames[0]].index, list(views)
+    if join == "outer" and len(frames) == len(views):
+        for v in frames:
+            if not views[v].index.is_unique:
+                raise ValueError(f"{where[v]} has a row label twice, so views can't be joined by label")
+            first = first.append(views[v].index.difference(first, sort=False))
+        return [view.reindex(first) for view in views], list(map(str, first))
     for v in frames[1:]:
         index = views[v].index
         if index.equals(first):
@@ -601,7 +612,8 @@ def _aligned(views, where):
         strangers = index.symmetric_difference(first, sort=False)
         if len(strangers):
             differ = f"the row labels of {where[v]} and {where[frames[0]]} differ in {len(strangers)}"
-            raise ValueError(f"{differ}, first {strangers[0]!r}: every view must describe the same samples")
+            hint = 'every view must describe the same samples, unless join="outer"'
+            raise ValueError(f"{differ}, first {strangers[0]!r}: {hint}")
         views[v] = views[v].reindex(first)
     counts = first.equals(type(first)(range(len(first)))) if first.dtype.kind in "iu" else False
     return views, None if counts else list(map(str, first))
@@ -657,7 +669,7 @@ def _rows_seen(table, name, wanted, lo, hi):
     if bad.any():
         rows, columns = row[bad], column[bad]
         where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + lo}, column {columns[0]}"
-        hint = "impute it, or make the whole row NaN if the sample was not seen there"
+        hint = 'use impute="mean", or make the whole row NaN if the sample was not seen there'
         raise ValueError(f"{name} contains NaN or infinity in {where}: {hint}")
     return wanted
 
@@ -773,6 +785,32 @@ def _observed(given, mask):
     return seen
 
 
+def _fill_holes(given, means=None):
+    """Put the column's mean (or that in `means`, a vector per view) where a row that was seen lacks a number."""
+    for v, table in enumerate(given.tables):
+        values = table.data if sparse.issparse(table) else table
+        if values.dtype.kind != "f" or not np.isnan(values).any():
+            continue
+        dense = table.toarray() if sparse.issparse(table) else table
+        lacks = np.isnan(dense)
+        there = (~lacks).sum(axis=0)
+        mean = np.where(lacks, 0.0, dense).sum(axis=0) / np.maximum(there, 1) if means is None else means[v]
+        filled = np.where(lacks & ~lacks.all(axis=1, keepdims=True), mean, dense)
+        given.tables[v] = sparse.csr_array(filled) if sparse.issparse(table) else filled
+
+
+def _check_common(seen, where):
+    """Refuse views that no sample connects with the others; tell the fewest samples that connect one, by name."""
+    common = seen.T.astype(int) @ seen
+    pieces, piece = connected_components(common > 0)
+    if pieces > 1:
+        apart = where[np.flatnonzero(piece != piece[0])[0]]
+        raise ValueError(f"{apart} has no sample in common with {where[0]}, not even through other views: leave it out")
+    np.fill_diagonal(common, 0)
+    links = common.max(axis=1)
+    return int(links.min()), where[links.argmin()]
+
+
 def _arrange(given, mask, canonical, schemes):
     """Check the values, choose the working order, fit the scalings; `schemes` are pairs (a word per view, draws).
 
@@ -781,6 +819,11 @@ def _arrange(given, mask, canonical, schemes):
     """
     n = given.n
     seen = _observed(given, mask)
+    if seen.shape[1] > 1 and not seen.all():
+        common, name = _check_common(seen, given.where)
+        if common < _FEW_COMMON:
+            few = f"{name} has only {common} sample(s) in common with any other view"
+            warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=5)
     prints = [np.concatenate(_map_rows(partial(_fingerprints, table), n)) for table in given.tables]
     prints = [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
     slots = np.arange(len(prints))
@@ -1822,6 +1865,8 @@ class Result:
     def predict_memberships(self, views, mask=None, n_jobs=None):
         """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
         given, memberships = self._matched(views), self._slice_memberships()
+        if self.options["impute"]:
+            _fill_holes(given, [count @ mean / max(count.sum(), 1) for count, mean, _ in self._profile])
         with _limits(n_jobs):
             seen = _observed(given, mask)
             n, V = seen.shape
@@ -2055,6 +2100,8 @@ class _Range:
 
 
 _OPTIONS = {
+    "join": _Range(("inner", "outer")),
+    "impute": _Range((None, "mean")),
     "scale": _Range(SCALES, array=True),
     "anchors": _Range(ANCHORS, array=True),
     "n_anchors": _Range(("auto",), "a number, an int count or a float rate", -np.inf),
@@ -2082,6 +2129,7 @@ class _Settings:
     """The options as resolved for n samples in V views: nothing in here is "auto" but what depends on the start."""
 
     k: int
+    impute: bool
     schemes: list  # pairs of words, one per view, and of draws of anchors that see the views scaled so
     anchors: object  # a word, or (m,) sample numbers
     m: int  # anchors in a draw
@@ -2129,8 +2177,8 @@ def _resolve(given, k, n, V, fewest=2):
     lambda1, lambda2 = (x if x == "auto" else float(x) for x in (given["lambda1"], given["lambda2"]))
     penalty = m * draws / k if given["penalty"] == "auto" else float(given["penalty"])
     return _Settings(
-        k, schemes, anchors, m, draws, neighbours, joint, bool(given["normalize"]), _resolve_init(given, k, n),
-        norm, lambda1, lambda2, penalty, float(given["growth"]), float(given["tol"]), int(given["max_iter"]),
+        k, given["impute"] == "mean", schemes, anchors, m, draws, neighbours, joint, bool(given["normalize"]),
+        _resolve_init(given, k, n), norm, lambda1, lambda2, penalty, float(given["growth"]), float(given["tol"]), int(given["max_iter"]),
     )  # fmt: skip
 
 
@@ -2178,38 +2226,42 @@ def _resolve_init(given, k, n):
 
 
 def cluster(
-    views, k, *, mask=None, scale="auto", anchors="medoid", n_anchors="auto", n_draws="auto", n_neighbors="auto",
-    joint=True, normalize=True, init="spectral", axis="cluster", p=0.5, lambda1="auto", lambda2="auto",
-    fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200, random_state=0, callback=None, verbose=0,
-    n_jobs=None,
+    views, k, *, mask=None, join="inner", impute=None, scale="auto", anchors="medoid", n_anchors="auto",
+    n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster", p=0.5,
+    lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
+    random_state=0, callback=None, verbose=0, n_jobs=None,
 ):  # fmt: skip
     """Cluster multi-view data by anchor graph tensor factorization.
 
     With the default options the partition does not depend on the order of the rows, on the order of the views, or on
-    the number of threads.
+    the number of threads. (Views that are mirror images of each other have no order but the given one.)
 
     Parameters
     ----------
-    views : list of (n, d_v) arrays, DataFrames or SciPy sparse matrices
+    views : list, or dict by name, of (n, d_v) arrays, DataFrames or SciPy sparse matrices
         One table per view, one row per sample. A single table counts as one view. A row of NaN in a view means that
-        the sample was not observed there.
+        the sample was not observed there. DataFrames with the same row labels in another order are put in order.
     k : int
         Number of clusters, at least 2.
     mask : (n, V) bool array or None
         Another way to tell what is missing: False where a sample was not observed in a view.
+    join : {"inner", "outer"}
+        DataFrames are matched by their row labels, which must be the same; with "outer" the samples are all labels that
+        any of them has, missing in the others.
+    impute : {None, "mean"}
+        What to do about single missing numbers in a row that was observed: refuse them, or put the column's mean.
     scale : {"auto", "zscore", "unit", "max", None}, or a list with one of them per view
         "zscore": columns of mean 0 and variance 1; "unit": rows of length 1; "max": divided by the largest absolute
-        value; "auto": "unit" for sparse views and non-negative ones that are mostly zeros, else "zscore".
+        value. "auto": two draws of anchors in three see z-scores ("unit" for sparse views and non-negative ones with
+        less than a tenth of non-zeros), one sees unit rows, because neither is right for all data.
     anchors : {"medoid", "vda", "random"} or (m,) int array
-        "medoid": the samples nearest to m k-means centres of all features together; "vda": the paper's variance rule;
-        or the indices of the samples to use.
+        "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
+        two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.
     n_anchors : int, float or "auto"
-        A number, a rate of the samples, or "auto": 12 sqrt(c) for the c samples seen in all views, at most 1000; at
-        least 8 k, at most five sixths of c or the number of different rows; for more than 20,000 samples, where time
-        matters more, 400 in place of 12 sqrt(c).
+        A number, a rate of the samples, or "auto": 12 sqrt(n), at most 1000; at least 8 k, at most five sixths of n.
+        Fewer if there are fewer different rows.
     n_draws : int or "auto"
-        How often anchors are drawn; the graphs of the draws are averaged. "auto" is 3, and 1 if the number of anchors
-        was given, if they are not drawn, or for more than 20,000 samples.
+        How often anchors are drawn; the graphs of the draws are averaged. "auto" is 3, and 1 if they are not drawn.
     n_neighbors : int or "auto"
         Anchors of each draw that a sample is joined to; 8, or fewer if there are fewer anchors.
     joint : bool
@@ -2229,12 +2281,14 @@ def cluster(
     tol, max_iter : float, int
         Stop when max |Q - H| and max |Q - J|, both relative to sqrt(k / n), a typical entry of H, and max |G - F| are
         at most `tol`, or after `max_iter` iterations.
-    random_state : int, RandomState or None
+    random_state : int, RandomState, Generator or None
         All randomness comes from it.
     callback : callable or None
         Called as callback(state) after each iteration; a true return value stops the run.
     verbose : int
-        1 shows a progress line on standard error.
+        1 shows a progress line on standard error when the work takes longer than two seconds.
+    n_jobs : int or None
+        Threads; None or -1: as many as NUMBA_NUM_THREADS allows. The result does not depend on it.
 
     Returns
     -------
@@ -2249,12 +2303,12 @@ def cluster(
     ((1797,), (1797, 10))
     """
     given = dict(
-        scale=scale, anchors=anchors, n_anchors=n_anchors, n_draws=n_draws, n_neighbors=n_neighbors, joint=joint,
-        normalize=normalize, init=init, axis=axis, p=p, lambda1=lambda1, lambda2=lambda2, fft_norm=fft_norm,
+        join=join, impute=impute, scale=scale, anchors=anchors, n_anchors=n_anchors, n_draws=n_draws,
+        n_neighbors=n_neighbors, joint=joint, normalize=normalize, init=init, axis=axis, p=p, lambda1=lambda1, lambda2=lambda2, fft_norm=fft_norm,
         penalty=penalty, growth=growth, tol=tol, max_iter=max_iter, random_state=random_state, callback=callback,
         verbose=verbose, n_jobs=n_jobs,
     )  # fmt: skip
-    return _cluster(_as_tables(views), k, mask, given, fewest=2)
+    return _cluster(_as_tables(views, join=join), k, mask, given, fewest=2)
 
 
 def _cluster(tables, k, mask, given, fewest):
@@ -2268,6 +2322,8 @@ def _cluster(tables, k, mask, given, fewest):
     if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
+    if s.impute:
+        _fill_holes(tables)
     progress = _Progress(given["verbose"])
     with _limits(given["n_jobs"]):
         rows, at, anchors = _prepare(tables, mask, s, rng, progress)
@@ -2534,12 +2590,14 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     """
 
     def __init__(
-        self, n_clusters=8, *, scale="auto", anchors="medoid", n_anchors="auto", n_draws="auto", n_neighbors="auto",
-        joint=True, normalize=True, init="spectral", axis="cluster", p=0.5, lambda1="auto", lambda2="auto",
-        fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200, random_state=0, callback=None, verbose=0,
-        n_jobs=None,
+        self, n_clusters=8, *, join="inner", impute=None, scale="auto", anchors="medoid", n_anchors="auto",
+        n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster", p=0.5,
+        lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
+        random_state=0, callback=None, verbose=0, n_jobs=None,
     ):  # fmt: skip
         self.n_clusters = n_clusters
+        self.join = join
+        self.impute = impute
         self.scale = scale
         self.anchors = anchors
         self.n_anchors = n_anchors
@@ -2565,7 +2623,7 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def fit(self, X, y=None, mask=None):
         """Cluster X, a list or dict of views or one (n, d) table; y is ignored; mask as in `cluster`."""
         if _are_views(X):
-            X = _as_tables(X)
+            X = _as_tables(X, join=self.join)
             self.n_features_in_ = sum(table.shape[1] for table in X.tables)
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
         else:
@@ -3071,7 +3129,11 @@ def _read(paths, views=(), label=None):
     kinds = {os.path.splitext(p)[1].lower() for p in paths}
     if kinds and kinds <= {".csv", ".parquet", ".feather"}:
         found, y = _read_tables(paths, label)
-        return {name: np.asarray(table) for name, table in found.items()}, found, y
+        contents = {name: np.asarray(table) for name, table in found.items()}
+        unknown = [name for name in views if name not in found]
+        if unknown:
+            return contents, ValueError(f"there is no file called {unknown[0]!r}"), None
+        return contents, {name: found[name] for name in views or found}, y
     if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
         wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
         raise ValueError(f"give {wanted}; got {', '.join(paths)}")
