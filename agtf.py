@@ -2178,7 +2178,8 @@ def _resolve(given, k, n, V, fewest=2):
     penalty = m * draws / k if given["penalty"] == "auto" else float(given["penalty"])
     return _Settings(
         k, given["impute"] == "mean", schemes, anchors, m, draws, neighbours, joint, bool(given["normalize"]),
-        _resolve_init(given, k, n), norm, lambda1, lambda2, penalty, float(given["growth"]), float(given["tol"]), int(given["max_iter"]),
+        _resolve_init(given, k, n), norm, lambda1, lambda2, penalty, float(given["growth"]), float(given["tol"]),
+        int(given["max_iter"]),
     )  # fmt: skip
 
 
@@ -2304,7 +2305,8 @@ def cluster(
     """
     given = dict(
         join=join, impute=impute, scale=scale, anchors=anchors, n_anchors=n_anchors, n_draws=n_draws,
-        n_neighbors=n_neighbors, joint=joint, normalize=normalize, init=init, axis=axis, p=p, lambda1=lambda1, lambda2=lambda2, fft_norm=fft_norm,
+        n_neighbors=n_neighbors, joint=joint, normalize=normalize, init=init, axis=axis, p=p, lambda1=lambda1,
+        lambda2=lambda2, fft_norm=fft_norm,
         penalty=penalty, growth=growth, tol=tol, max_iter=max_iter, random_state=random_state, callback=callback,
         verbose=verbose, n_jobs=n_jobs,
     )  # fmt: skip
