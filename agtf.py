@@ -1278,6 +1278,7 @@ class _Projection:
         square, right = _spectrum(self.matrix(sample), k, r, seed)
         top = np.sqrt(square[0]) if square[0] > 0 else 1.0
         share = np.maximum(np.sqrt(square) / top, 1e-6)
+        share[share > 1 - 1e-6] = 1.0  # the graph's weights are in single precision
         self.spectrum = share**2
         steps = np.log(_LAST_WEIGHT) / np.log(min(share[min(k, len(share)) - 1], 1.0 - 1e-12))
         weight = share**steps
@@ -2445,7 +2446,7 @@ def _read_off(rows, at, anchors, G, s):
     memberships = np.stack([sum(mass[s] * G[:, (s - v) % V] for s in range(V)) for v in range(V)])
 
     def load(block):
-        return np.maximum(block.z, 0.0).reshape(-1, V, k).mean(axis=1)
+        return np.maximum(block.z, 0.0).reshape(-1, V, k).mean(axis=1, dtype=float)
 
     # A column of Q has length 1 whatever the size of its cluster, so an entry of a small cluster is large. Times the
     # column's sum, which grows with the root of the size, entries of a clear partition are 1.
@@ -2490,6 +2491,7 @@ def _read_off(rows, at, anchors, G, s):
 
 
 _LITTLE = 0.25  # of the samples: a view that tells about fewer is worth a warning
+_TOGETHER = 0.75  # of the anchors should be in the cluster that they vote for; on the benchmark sets 0.96 and more are
 
 
 def _doubts(result, different):
@@ -2512,7 +2514,7 @@ def _doubts(result, different):
         failed = f"no convergence in max_iter={result.n_iter} iterations, residuals {residuals}"
         yield f"{failed}: raise max_iter or tol", ConvergenceWarning
     agreement = (result.anchor_labels == result.labels[result.anchors]).mean()
-    if agreement < 0.5:
+    if agreement < _TOGETHER:
         blamed = "lambda2" if result.anchor_memberships.max(axis=2).mean() < 1.5 / k else "lambda1"
         apart = f"the factors have come apart: {agreement:.0%} of the anchors are in the cluster that they vote for"
         yield f"{apart}; {blamed}={result.options[blamed]:.3g} is probably too large", UserWarning
