@@ -2173,7 +2173,7 @@ def _cluster(tables, k, mask, given, fewest):
         run = _Run(s.norm, lambda1, lambda2, s.penalty, s.growth, s.tol, iterations, watch)
         G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
         progress("reading off")
-        found = _read_off(rows, at, anchors, G, s)
+        found, agreement = _read_off(rows, at, anchors, G, s)
     history = {name: np.array(values) for name, values in history.items()}
     options = {name: value for name, value in given.items() if name not in ("callback", "verbose", "n_jobs")}
     options |= {"n_anchors": anchors.m // anchors.draws, "n_draws": anchors.draws, "joint": s.joint}
@@ -2183,7 +2183,7 @@ def _cluster(tables, k, mask, given, fewest):
         view_names=tables.view_names, feature_names=tables.feature_names, sample_names=tables.sample_names,
         seconds=progress.done(),
     )  # fmt: skip
-    for message, kind in _doubts(result, len(data.distinct)):
+    for message, kind in _doubts(result, len(data.distinct), agreement):
         warnings.warn(message, kind, stacklevel=3)
     return result
 
@@ -2248,7 +2248,10 @@ def _H_gram(block):
 
 
 def _read_off(rows, at, anchors, G, s):
-    """Labels and memberships from the factors, in the order of the given samples and views."""
+    """Labels and memberships from the factors, in the order of the given samples and views.
+
+    Returns, too, the share of the anchors that H puts into the cluster that they vote for.
+    """
     data, (V, k) = rows.data, s.norm.shape
     mass = rows.sum(lambda block: (block.H**2).sum(axis=0)).reshape(V, k).sum(axis=1)
     mass = mass / mass.sum()
@@ -2265,6 +2268,7 @@ def _read_off(rows, at, anchors, G, s):
 
     def read(block):
         consensus = V**2 * load(block) * size
+        by_H = np.where(consensus.max(axis=1) > 0, consensus.argmax(axis=1), -1)  # without the anchors' help
         votes = _votes(block.index, block.weight, memberships)
         # What a row lacks of a full load its anchors fill: H >= 0 and H^T*H = I make a sample choose by entries that are
         # larger in small clusters, so that 18 % of a small one may win over 69 % of a big one. Without any edge all
@@ -2272,24 +2276,26 @@ def _read_off(rows, at, anchors, G, s):
         consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
         told = np.column_stack([block.told, np.ones((len(votes), V - block.told.shape[1]), bool)])  # and the joint slice
         agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
-        return consensus / consensus.sum(axis=1, keepdims=True), agrees.sum(axis=0), told.sum(axis=0)
+        return consensus / consensus.sum(axis=1, keepdims=True), agrees.sum(axis=0), told.sum(axis=0), by_H
 
-    consensus, agreeing, told = zip(*rows.map(read))
+    consensus, agreeing, told, by_H = zip(*rows.map(read))
     told = sum(told)
     inverse, views = np.argsort(data.rows), np.argsort(data.slots)
     slices = np.append(views, V - 1) if s.joint else views
     consensus = np.concatenate(consensus)
     labels = consensus.argmax(axis=1)  # in working order
     memberships, consensus = memberships[slices], consensus[inverse]
+    anchor_labels, by_H = memberships.mean(axis=0).argmax(axis=1), np.concatenate(by_H)[at]
+    agreement = ((by_H < 0) | (by_H == anchor_labels)).mean()
     schemes = [_Scheme([x.scalings[v] for v in views], x.draws, [x.rows[v] for v in views]) for x in anchors.schemes]
     anchors = replace(anchors, schemes=schemes, usable=anchors.usable[views])
-    return dict(
+    found = dict(
         labels=labels[inverse],
         memberships=consensus,
         anchor_memberships=memberships[: len(views)],
         joint_memberships=memberships[-1] if s.joint else None,
         anchors=data.rows[at],
-        anchor_labels=memberships.mean(axis=0).argmax(axis=1),
+        anchor_labels=anchor_labels,
         view_agreement=(sum(agreeing) / np.maximum(told, 1))[slices],
         _told=(told / data.n)[slices],
         _index=rows.gather("index")[inverse][:, slices],
@@ -2297,12 +2303,13 @@ def _read_off(rows, at, anchors, G, s):
         _anchors=anchors,
         _profile=_profile(data, labels, k),
     )
+    return found, agreement
 
 
 _LITTLE = 0.25  # of the samples: a view that tells about fewer is worth a warning
 
 
-def _doubts(result, different):
+def _doubts(result, different, agreement):
     """What the user should be warned of."""
     k = result.memberships.shape[1]
     empty = k - len(np.unique(result.labels))
@@ -2318,7 +2325,6 @@ def _doubts(result, different):
         residuals = ", ".join(f"{name} {result.history[name][-1]:.1e}" for name in HISTORY[:3])
         failed = f"no convergence in max_iter={result.n_iter} iterations, residuals {residuals}"
         yield f"{failed}: raise max_iter or tol", ConvergenceWarning
-    agreement = (result.anchor_labels == result.labels[result.anchors]).mean()
     if agreement < 0.5:
         blamed = "lambda2" if result.anchor_memberships.max(axis=2).mean() < 1.5 / k else "lambda1"
         apart = f"the factors have come apart: {agreement:.0%} of the anchors are in the cluster that they vote for"
