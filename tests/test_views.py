@@ -233,9 +233,9 @@ def same(first, second):
 
 
 @needs_jit
-@pytest.mark.parametrize("n_jobs", [2, None, -1, np.int64(3)])
+@pytest.mark.parametrize("n_jobs", [2, None])
 def test_n_jobs_changes_nothing(n_jobs):
-    views, _ = blobs(n=2000, k=4, widths=(5, 6), spread=2.5)
+    views, _ = blobs(n=1200, k=4, widths=(5, 6), spread=2.5)
     views[1] = sparse.csr_array(np.where(views[1] > 2, views[1], 0.0))
     views[0][:300] = np.nan
     one, many = (agtf.cluster(views, 4, n_anchors=100, n_jobs=jobs) for jobs in (1, n_jobs))
