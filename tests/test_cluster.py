@@ -277,7 +277,7 @@ def test_normalised_graph_of_a_clean_partition_needs_no_projection():
     rows = in_blocks(7, index=index, weight=weight, H=H)
     mass = np.bincount(index.ravel(), weight.ravel(), 20)
     np.testing.assert_allclose(rows.sum(agtf._mass, 20), [mass], atol=1e-12)
-    rows.map(agtf._normalise, agtf._simplex_scale(rows.sum(agtf._mass, 20), 4))
+    rows.map(agtf._normalise, agtf._simplex_scale(rows.sum(agtf._mass, 20), 4), float)
     StH = rows.sum(agtf._transposed_times, 20)
     np.testing.assert_allclose(StH.argmax(axis=1), np.arange(20) % 4)
     np.testing.assert_allclose(StH.max(axis=1), np.sqrt(20 / 4 * mass / 10), atol=1e-12)
@@ -296,14 +296,15 @@ def test_anchors_are_distinct_samples(kind):
 
 def test_wide_and_long_data_are_reduced_for_the_choice_of_anchors(monkeypatch):
     views, y = blobs(n=150, widths=(400, 200))
-    monkeypatch.setattr(agtf, "_POOL", 110)
+    monkeypatch.setattr(agtf, "_POOL", 6)
+    monkeypatch.setattr(agtf, "_DIRECTIONS", 40)
     monkeypatch.setattr(agtf, "_SAMPLE", 120)
     shapes, medoids = [], agtf._medoids
     monkeypatch.setattr(agtf, "_medoids", lambda X, *rest: shapes.append(X.shape) or medoids(X, *rest))
     for form in (np.asarray, sparse.csr_array):
         result = agtf.cluster([form(view) for view in views], 3, n_anchors=20)
         assert len(set(result.anchors[:20])) == 20 and accuracy(y, result.labels) == 1.0
-    assert set(shapes) == {(110, 100)}
+    assert set(shapes) == {(120, 40)}
 
 
 @pytest.mark.parametrize("rows_seen", [900, 300])

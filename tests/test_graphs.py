@@ -148,10 +148,10 @@ def test_spectrum_is_that_of_a_dense_decomposition(name, k):
     square, right = agtf._spectrum(A, k, r, seed=1)
     exact = np.linalg.svd(A.toarray(), compute_uv=False)[:r] ** 2
     assert square.shape == (r,) and right.shape == (A.shape[1], r)
-    np.testing.assert_allclose(square[:k], exact[:k], atol=1e-4)
+    np.testing.assert_allclose(square[:k], exact[:k], atol=agtf._RESIDUAL)
     np.testing.assert_allclose(right.T @ right, np.eye(r), atol=1e-9)
     residual = A.T @ (A @ right[:, :k]) - right[:, :k] * square[:k]
-    assert np.linalg.norm(residual, axis=0).max() <= 1e-3 * square[0]
+    assert np.linalg.norm(residual, axis=0).max() <= agtf._RESIDUAL * square[0]
     assert (square <= exact + 1e-9).all() and (np.diff(square) <= 1e-12).all()  # Ritz values, from below
     if "blocks" in name:
         assert np.isclose(square, 1, atol=1e-4).sum() >= k

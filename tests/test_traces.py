@@ -284,10 +284,10 @@ def test_kmeans_does_not_warn_of_rows_that_it_cannot_tell_apart(noise):
     X = rng.normal(size=(7, 3))[np.arange(60) % 7]
     X = X + noise * rng.normal(size=X.shape)
     for k in (7, 8, 40, 60):
-        rule = agtf._kmeans(X, k, n_init=2, random_state=0)
+        rule = agtf._kmeans(X, k, seed=0)
         assert len(rule.cluster_centers_) == 7
         np.testing.assert_array_equal(rule.labels_, rule.labels_[np.arange(60) % 7])
         assert len(set(rule.labels_)) == 7
-    assert len(agtf._kmeans(X, 5, n_init=2, random_state=0).cluster_centers_) == 5
-    assert len(agtf._kmeans(np.full((9, 2), 0.1), 3, n_init=1, random_state=0).cluster_centers_) == 1
-    assert len(set(agtf._kmeans(rng.normal(size=(60, 1)), 60, n_init=1, random_state=0).labels_)) == 60
+    assert len(agtf._kmeans(X, 5, seed=0).cluster_centers_) == 5
+    assert len(agtf._kmeans(np.full((9, 2), 0.1), 3, seed=0).cluster_centers_) == 1
+    assert len(set(agtf._kmeans(rng.normal(size=(60, 1)), 60, seed=0).labels_)) == 60
