@@ -805,7 +805,7 @@ _POOL = 10_000  # rows among which anchors are looked for, whatever n is
 _WIDE = 500  # more joint features than this are reduced to the leading _DIRECTIONS before anchors are looked for
 _DIRECTIONS = 100
 _LLOYD_STEPS = 2
-# So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones can be compared with few
+# So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones compare with few
 # (HandWritten4, 30 % missing: 0.85 to 0.94).
 _COMPLETE = 10
 _PIECE = 1024  # rows whose distances to all anchors are in memory at a time
@@ -938,7 +938,7 @@ def _medoids(X, m, seed):
     nearest, distance = pairwise_distances_argmin_min(X, centres)
     order = np.lexsort((distance, nearest))
     medoids = order[np.unique(nearest[order], return_index=True)[1]]
-    # For centres without members their seeds, and where rows are equal, as unit rows of one feature are, just any others.
+    # For centres without members their seeds; where rows are equal, as unit rows of one feature are, just any others.
     order = np.concatenate([medoids, np.sort(seeds), np.arange(len(X))])
     return order[np.sort(np.unique(order, return_index=True)[1])[:m]]
 
@@ -2223,7 +2223,7 @@ def _start(rows, at, anchors, s, rng):
     labels = _find_labels(rows, anchors, k, rng) if isinstance(s.init, str) else s.init[rows.data.rows]
     rows.spread("labels", labels)
     rows.map(_prune_filled, labels[at])
-    size = 1.0 / np.sqrt(np.maximum(np.bincount(labels, minlength=k), 1))  # fewer different rows than clusters: empty ones
+    size = 1.0 / np.sqrt(np.maximum(np.bincount(labels, minlength=k), 1))  # 0 where rows are fewer than clusters
     rows.map(_first_H, V, size)
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
@@ -2270,8 +2270,8 @@ def _read_off(rows, at, anchors, G, s):
         consensus = V**2 * load(block) * size
         by_H = np.where(consensus.max(axis=1) > 0, consensus.argmax(axis=1), -1)  # without the anchors' help
         votes = _votes(block.index, block.weight, memberships)
-        # What a row lacks of a full load its anchors fill: H >= 0 and H^T*H = I make a sample choose by entries that are
-        # larger in small clusters, so that 18 % of a small one may win over 69 % of a big one. Without any edge all
+        # What a row lacks of a full load its anchors fill: H >= 0 and H^T*H = I make a sample choose by entries, and they
+        # are larger in small clusters, so that 18 % of a small one may win over 69 % of a big one. Without any edge all
         # clusters are alike.
         consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
         told = np.column_stack([block.told, np.ones((len(votes), V - block.told.shape[1]), bool)])  # and the joint slice
