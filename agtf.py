@@ -2270,7 +2270,7 @@ def _read_off(rows, at, anchors, G, s):
         consensus = V**2 * load(block) * size
         by_H = np.where(consensus.max(axis=1) > 0, consensus.argmax(axis=1), -1)  # without the anchors' help
         votes = _votes(block.index, block.weight, memberships)
-        # What a row lacks of a full load its anchors fill: H >= 0 and H^T*H = I make a sample choose by entries, and they
+        # What a row lacks of a full load its anchors add: H >= 0 and H^T*H = I make samples choose by entries, and they
         # are larger in small clusters, so that 18 % of a small one may win over 69 % of a big one. Without any edge all
         # clusters are alike.
         consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
