@@ -919,9 +919,7 @@ def _check_range(top, scale, name):
 
 ANCHORS = ("medoid", "vda", "random")
 _POOL = 5  # rows per anchor, among which anchors are looked for
-_DIRECTIONS = (
-    100  # of the joint features, the leading ones, if there are twice as many: anchors are looked for in these
-)
+_DIRECTIONS = 100  # anchors are looked for in so many leading directions, if the joint features are twice as many
 _LLOYD_STEPS = 2
 # So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones can be compared with
 # few (HandWritten4, 30 % missing: 0.85 to 0.94).
@@ -2412,9 +2410,7 @@ def _start(rows, at, anchors, s, rng):
     labels = _find_labels(rows, anchors, k, rng) if isinstance(s.init, str) else s.init[rows.data.rows]
     rows.spread("labels", labels)
     rows.map(_prune_filled, labels[at])
-    size = 1.0 / np.sqrt(
-        np.maximum(np.bincount(labels, minlength=k), 1)
-    )  # fewer different rows than clusters: empty ones
+    size = 1.0 / np.sqrt(np.maximum(np.bincount(labels, minlength=k), 1))  # 0 where rows are fewer than clusters
     rows.map(_first_H, V, size)
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
@@ -2467,6 +2463,8 @@ def _read_off(rows, at, anchors, G, s):
         return soft / soft.sum(axis=1, keepdims=True), agrees.sum(axis=0), told.sum(axis=0)
 
     consensus, agreeing, told = zip(*rows.map(read))
+    for block in rows.blocks:  # the state has been read, and the memory is wanted
+        block.S = block.H = block.z = block.w = block.J = None
     told = sum(told)
     inverse, views = np.argsort(data.rows), np.argsort(data.slots)
     slices = np.append(views, V - 1) if s.joint else views
@@ -2485,11 +2483,21 @@ def _read_off(rows, at, anchors, G, s):
         anchor_labels=memberships.mean(axis=0).argmax(axis=1),
         view_agreement=(sum(agreeing) / np.maximum(told, 1))[slices],
         _told=(told / data.n)[slices],
-        _index=rows.gather("index")[inverse][:, slices],
-        _weight=rows.gather("weight")[inverse][:, slices],
+        _index=_handed_over(rows, "index", slices),
+        _weight=_handed_over(rows, "weight", slices),
         _anchors=anchors,
         _profile=_profile(data, labels, k),
     )
+
+
+def _handed_over(rows, name, slices):
+    """The blocks' arrays, which they lose, as one in the order of the given samples and views."""
+    first = getattr(rows.blocks[0], name)
+    whole = np.empty((rows.data.n, len(slices), *first.shape[2:]), first.dtype)
+    for block in rows.blocks:
+        whole[rows.data.rows[block.rows]] = getattr(block, name)[:, slices]
+        setattr(block, name, None)
+    return whole
 
 
 _LITTLE = 0.25  # of the samples: a view that tells about fewer is worth a warning
