@@ -57,7 +57,7 @@ from sklearn.utils.extmath import randomized_svd
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController  # which scikit-learn needs, too
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = """AGTF PAPER Result cluster digits_views load load_views plot_anchors plot_clusters plot_confusion
 plot_convergence plot_embedding plot_explain plot_gallery plot_grid plot_indicator plot_k plot_profile plot_sweep
 plot_views schatten_norm schatten_prox score suggest_k tprod ttranspose""".split()
@@ -1854,6 +1854,12 @@ class Result:
     @property
     def converged(self):
         return self.stopped_by == "tol"
+
+    @property
+    def scalings(self):
+        """How every draw of anchors saw every view: a list per draw of "zscore", "unit", ... per view."""
+        names = [([scaling.name for scaling in x.scalings], x.draws) for x in self._anchors.schemes]
+        return [list(words) for words, draws in names for _ in range(draws)]
 
     def predict(self, views, mask=None, n_jobs=None):
         """Labels (n,) of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
