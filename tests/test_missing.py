@@ -169,8 +169,14 @@ def test_nobody_need_be_seen_everywhere(problem, anchors):
     result = agtf.cluster(views, 3, mask=two, anchors=anchors)
     assert agtf.score(y, result.labels)["ACC"] > 0.95
     one = np.zeros((120, 3), bool)
-    one[np.arange(120), np.arange(120) % 3] = True  # nothing joins the three groups of samples
-    result = agtf.cluster(views, 3, mask=one, anchors=anchors)
+    one[np.arange(120), np.arange(120) % 3] = True
+    with pytest.raises(
+        ValueError, match=r"views\[1\] has no sample in common with views\[0\], not even through other views"
+    ):
+        agtf.cluster(views, 3, mask=one, anchors=anchors)
+    one[:4] = True
+    with pytest.warns(UserWarning, match=r"views\[0\] has only 4 sample\(s\) in common with any other view"):
+        result = agtf.cluster(views, 3, mask=one, anchors=anchors)
     assert len(set(result.labels)) == 3 and np.isfinite(result.memberships).all()
     assert np.isfinite(result.predict_memberships(views, one)).all()
 

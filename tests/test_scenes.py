@@ -64,9 +64,6 @@ def test_separable_clusters_of_any_sizes(sizes, seeds):
     assert np.mean(found) >= min(0.97, np.mean(yardstick) - 0.01), (found, yardstick)
 
 
-SPLIT = "in one seed of three the draw of unit rows splits the big cluster, and k-means follows it: ARI 0.27"
-
-
 @pytest.mark.parametrize(
     "sizes, seeds",
     [

@@ -67,7 +67,7 @@ def graph_of_clusters(n, m, V, K, k, seed=0):
     rows = agtf._Rows(SimpleNamespace(n=n))
     rows.spread("index", index)
     rows.spread("weight", rng.dirichlet(np.ones(k), (n, V)))
-    rows.map(agtf._normalise, agtf._simplex_scale(rows.sum(agtf._mass, m), K))
+    rows.map(agtf._normalise, agtf._simplex_scale(rows.sum(agtf._mass, m), K), np.float64)
     return rows, y
 
 
