@@ -14,7 +14,8 @@ from conftest import ROOT, needs_jit
 
 FOLDER = ROOT / "tutorials"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
-NAMES = "01_quickstart 02_inside_agtf 03_reading_the_factors 04_parameters 05_sample_order 06_large_data 07_messy_data"
+NAMES = """01_quickstart 02_inside_agtf 03_reading_the_factors 04_parameters 05_sample_order 06_large_data 07_messy_data
+08_your_data"""
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -40,7 +41,7 @@ def printed(cell):
     return "\n".join(parts)
 
 
-def test_all_seven_are_there():
+def test_all_eight_are_there():
     assert [path.stem for path in NOTEBOOKS] == NAMES.split()
 
 
