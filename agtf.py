@@ -575,6 +575,7 @@ class _Tables:
 
 def _as_tables(views, fewest_rows=1, join="inner"):
     """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
+    _check_choice("join", join, ("inner", "outer"))
     if sparse.issparse(views):  # of which the "dok" format is a dict
         views = [views]
     names = list(map(str, views)) if isinstance(views, dict) else None
@@ -2125,7 +2126,6 @@ class _Range:
 
 
 _OPTIONS = {
-    "join": _Range(("inner", "outer")),
     "impute": _Range((None, "mean")),
     "scale": _Range(SCALES, array=True),
     "anchors": _Range(ANCHORS, array=True),

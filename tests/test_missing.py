@@ -2,6 +2,7 @@
 
 import naive
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sparse
 from conftest import blobs, data_set, in_blocks, needs_jit
@@ -257,3 +258,51 @@ def test_handwritten_digits_survive_thirty_percent_missing():
         complete.append(agtf.score(y[order], agtf.cluster(shuffled, 10, random_state=seed).labels)["ACC"])
         holed.append(agtf.score(y[order], agtf.cluster(shuffled, 10, mask=mask, random_state=seed).labels)["ACC"])
     assert np.mean(holed) >= np.mean(complete) - 0.05
+
+
+# ---- the ways in which data are incomplete ---------------------------------------------------------------------------
+
+
+def test_frames_that_overlap_are_joined_if_asked_for(problem):
+    views, y, _ = problem
+    frames = [pd.DataFrame(view, index=[f"s{i}" for i in range(120)]) for view in views]
+    frames = [frames[0].iloc[:100], frames[1].iloc[20:], frames[2].iloc[::-1]]
+    with pytest.raises(ValueError, match=r'differ in 40, first .*unless join="outer"'):
+        agtf.cluster(frames, 3)
+    result = agtf.cluster(frames, 3, join="outer")
+    assert sorted(result.sample_names) == sorted(frames[2].index)
+    truth = y[[int(name[1:]) for name in result.sample_names]]
+    assert agtf.score(truth, result.labels)["ACC"] > 0.95
+    fitted = agtf.AGTF(3, join="outer").fit(frames)
+    np.testing.assert_array_equal(fitted.labels_, result.labels)
+    with pytest.raises(ValueError, match=r"join must be one of 'inner', 'outer', got 'left'"):
+        agtf.cluster(frames, 3, join="left")
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_single_holes_are_filled_if_asked_for(problem, form):
+    views, y, _ = problem
+    holes = [view.copy() for view in views]
+    holes[0][[3, 40], [1, 0]] = np.nan
+    holes[1][7] = np.nan  # a whole row is a sample that was not seen, and stays so
+    given = [form(view) for view in holes]
+    with pytest.raises(ValueError, match=r'views\[0\] contains NaN .* use impute="mean"'):
+        agtf.cluster(given, 3)
+    result = agtf.cluster(given, 3, impute="mean")
+    by_hand = [view.copy() for view in holes]
+    by_hand[0][[3, 40], [1, 0]] = np.nanmean(holes[0], axis=0)[[1, 0]]
+    np.testing.assert_array_equal(result.labels, agtf.cluster([form(view) for view in by_hand], 3).labels)
+    assert agtf.score(y, result.predict(given))["ACC"] > 0.95
+    assert np.isnan(holes[0][3, 1])  # the user's table is left alone
+
+
+def test_a_group_that_a_view_never_saw_and_a_view_that_saw_little(problem):
+    views, y, _ = problem
+    mask = np.ones((120, 3), bool)
+    mask[y == 1, 0] = False
+    assert agtf.score(y, agtf.cluster(views, 3, mask=mask).labels)["ACC"] > 0.95
+    rare = np.ones((120, 3), bool)
+    rare[12:, 2] = False
+    with pytest.warns(UserWarning, match="view 2 tells something about 10% of the samples only"):
+        result = agtf.cluster(views, 3, mask=rare)
+    assert agtf.score(y, result.labels)["ACC"] > 0.95
