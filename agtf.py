@@ -210,7 +210,7 @@ def _project_simplex(B):
             top = max(top, B[i, c])
         # Less the largest only the shift changes: it is then between -1 and 0, not lost beside large numbers, and -1 is
         # as good as less. Entries at or below the shift drop out until none does (a sort takes 6 s to compile).
-        shift, kept = -2.0, 0
+        shift, kept = -2.0, K + 1
         while True:
             total, above = 0.0, 0
             for c in range(K):
@@ -218,10 +218,9 @@ def _project_simplex(B):
                 if x > shift:
                     total += x
                     above += 1
-            shift = (total - 1.0) / above
-            if above == kept:
+            if above >= kept:  # by rounding, an entry equal to the shift may come back
                 break
-            kept = above
+            shift, kept = (total - 1.0) / above, above
         for c in range(K):
             B[i, c] = max(max(B[i, c] - top, -1.0) - shift, 0.0)
 

@@ -248,3 +248,15 @@ def test_polar_factor_is_orthogonal_whatever_is_missing(n, K, V):
 def test_wrong_arguments_say_what_is_wrong(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+def test_simplex_projection_of_ties_ends():
+    """Entries that equal the shift up to rounding must not drop out and come back for ever."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        B = np.round(rng.normal(size=(300, rng.integers(1, 9))) * rng.choice([0.01, 0.1, 1.0, 1e8]), rng.integers(0, 4))
+        B[rng.random(B.shape) < 0.3] = 1 / 3
+        projected = B.copy()
+        agtf._project_simplex(projected)
+        np.testing.assert_allclose(projected.sum(axis=1), 1)
+        np.testing.assert_allclose(projected[0], naive.simplex(B[0]), atol=1e-9)
