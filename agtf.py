@@ -1393,7 +1393,8 @@ class _Discriminants:
         means = members @ X
         centred = (X - means[labels]) / np.sqrt(many * size)[labels, None]
         spread = centred.T @ centred
-        spread = (1 - _SHRINKAGE) * spread + _SHRINKAGE * np.trace(spread) / d * np.eye(d)
+        least = 1e-9 * np.square(means).mean()  # rows of a class that are all equal have no spread to divide by
+        spread = (1 - _SHRINKAGE) * spread + (_SHRINKAGE * np.trace(spread) / d + least) * np.eye(d)
         self.slopes = np.linalg.lstsq(spread.astype(float), means.T, rcond=None)[0].astype(X.dtype)
         self.offsets = -0.5 * (means.T * self.slopes).sum(axis=0)
 
