@@ -1231,7 +1231,7 @@ def _simplex_scale(mass, k):
 _SAMPLE = 20_000  # rows from which the start is learnt; the others follow its rules
 _EXTRA_VECTORS = 10  # singular vectors of a graph: twice as many as clusters, at most so many more
 _LAST_WEIGHT = 0.5  # of the k-th of them
-_APART = 1e-4  # a graph of k pieces has k singular values of 1, up to so much
+_CLEAR = 0.2  # a graph shows k clusters clearly where 1 - s_k is below this share of 1 - s_(k+1), s squared
 _DENSE = 500  # a matrix of this size is decomposed at once
 _FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 6, 30, 3e-3  # of the Krylov space, and when the k leading vectors are found
 _RESTARTS, _FIRST_STEPS = 10, 5  # of k-means on the embedding, and steps of each
@@ -1255,9 +1255,8 @@ def _spectral_rule(sample, anchors, k, rng):
     Returns the sample's labels, and a function that labels another block in the same way.
     """
     projections = _projections(sample, anchors, k, min(2 * k, k + _EXTRA_VECTORS), rng)
-    # Where most graphs fall apart into k pieces, the others have nothing to add.
-    in_pieces = [p for p in projections if len(p.spectrum) >= k and p.spectrum[k - 1] > 1 - _APART]
-    projections = in_pieces if 2 * len(in_pieces) > len(projections) else projections
+    # Where some graphs show k clusters clearly, the others have nothing to add.
+    projections = [p for p in projections if p.clear] or projections
 
     def embedding(block):
         return np.hstack([projection(block) for projection in projections]).astype(np.float32)
@@ -1298,6 +1297,8 @@ class _Projection:
         share = np.maximum(np.sqrt(square) / top, 1e-6)
         share[share > 1 - 1e-6] = 1.0  # the graph's weights are in single precision
         self.spectrum = share**2
+        lacking = 1.0 - self.spectrum[k - 1 : k + 1]
+        self.clear = len(lacking) == 2 and lacking[0] < _CLEAR * lacking[1]
         steps = np.log(_LAST_WEIGHT) / np.log(min(share[min(k, len(share)) - 1], 1.0 - 1e-12))
         weight = share**steps
         self.directions = right * (weight / (share * top))
