@@ -1352,15 +1352,16 @@ def _kmeans(X, k, seed):
 
     It would warn of them, and filters for warnings belong to the process: a thread must not change them.
     """
-    centred = X - X.mean(axis=0)
-    place = centred @ np.random.RandomState(0).normal(size=X.shape[1])  # rows that differ do on a random line, too
-    order = np.argsort(place)
-    # Half of the digits of single precision are lost in |x|^2 - 2xc + |c|^2.
-    apart = np.diff(place[order]) > 1e-4 * np.linalg.norm(centred[order], axis=1)[1:]
-    k = min(k, 1 + apart.sum())
+    # On a grid of a thousandth of the longest row, rows are equal or far enough apart for single precision.
+    mean = X.mean(axis=0)
+    step = max(np.linalg.norm(X - mean, axis=1).max() / 1000, np.finfo(np.float32).tiny)
+    grid = np.round((X - mean) / step)
+    k = min(k, len(np.unique(grid @ np.random.RandomState(0).normal(size=X.shape[1]))))
     # Restarts show after a few steps which of them leads; that one goes on.
-    first = KMeans(k, n_init=_RESTARTS, max_iter=_FIRST_STEPS, random_state=seed).fit(X)
-    return KMeans(k, init=first.cluster_centers_, n_init=1).fit(X)
+    first = KMeans(k, n_init=_RESTARTS, max_iter=_FIRST_STEPS, random_state=seed).fit(grid)
+    found = KMeans(k, init=first.cluster_centers_, n_init=1).fit(grid)
+    found.cluster_centers_ = found.cluster_centers_ * step + mean
+    return found
 
 
 def _kmeans_rule(X, k, rng):

@@ -290,4 +290,8 @@ def test_kmeans_does_not_warn_of_rows_that_it_cannot_tell_apart(noise):
         assert len(set(rule.labels_)) == 7
     assert len(agtf._kmeans(X, 5, seed=0).cluster_centers_) == 5
     assert len(agtf._kmeans(np.full((9, 2), 0.1), 3, seed=0).cluster_centers_) == 1
-    assert len(set(agtf._kmeans(rng.normal(size=(60, 1)), 60, seed=0).labels_)) == 60
+    on_a_line = rng.permutation(60)[:, None] * 1e-7
+    assert len(set(agtf._kmeans(on_a_line, 60, seed=0).labels_)) == 60
+    # Single precision would see six clusters, and scikit-learn would warn.
+    close = np.eye(5)[np.arange(60) % 5] * (1 + 2e-4 * (np.arange(60) == 0))[:, None]
+    assert len(agtf._kmeans(close.astype(np.float32), 6, seed=0).cluster_centers_) == 5
