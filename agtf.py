@@ -45,12 +45,7 @@ from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import (
-    adjusted_rand_score,
-    normalized_mutual_info_score,
-    pairwise_distances_argmin,
-    pairwise_distances_argmin_min,
-)
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix, pair_confusion_matrix
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
@@ -336,6 +331,7 @@ def _thread_pools():
 
 _thread = threading.local()  # .threads: how many its call may use, in threads that work for a call of ours
 _process = SimpleNamespace(lock=threading.Lock(), calls=0, before=[])  # calls in all threads; limits before the first
+_process.foreign = threading.Lock()  # held around scikit-learn's fits, which change the process's filters for warnings
 
 
 @contextmanager
@@ -1068,16 +1064,26 @@ def _medoids(X, m, seed):
     _spread_out(np.ascontiguousarray(X.T), np.random.RandomState(seed).uniform(size=m), seeds)
     centres = X[seeds]
     for _ in range(_LLOYD_STEPS):
-        nearest = pairwise_distances_argmin(X, centres)
+        nearest, _ = _nearest_centre(centres, X)
         members = sparse.csr_array((np.ones(len(X)), (nearest, np.arange(len(X)))), (m, len(X)))
         size = np.bincount(nearest, minlength=m)[:, None]
         centres = np.where(size > 0, members @ X / np.maximum(size, 1), centres)
-    nearest, distance = pairwise_distances_argmin_min(X, centres)
+    nearest, distance = _nearest_centre(centres, X)
     order = np.lexsort((distance, nearest))
     medoids = order[np.unique(nearest[order], return_index=True)[1]]
     # For centres without members their seeds; and where rows are equal, as unit rows of one feature, just any others.
     order = np.concatenate([medoids, np.sort(seeds), np.arange(len(X))])
     return order[np.sort(np.unique(order, return_index=True)[1])[:m]]
+
+
+def _nearest_centre(centres, X):
+    """Of every row of X the number of the nearest centre, and the squared distance to it."""
+    nearest, distance = np.empty(len(X), np.intp), np.empty(len(X), X.dtype)
+    squares = 0.5 * np.einsum("ij,ij->i", centres, centres)
+    for rows in (slice(lo, lo + _PIECE) for lo in range(0, len(X), _PIECE)):
+        halves = squares - X[rows] @ centres.T
+        nearest[rows], distance[rows] = halves.argmin(axis=1), 2.0 * halves.min(axis=1)
+    return nearest, distance + np.einsum("ij,ij->i", X, X)
 
 
 def _vda(data, m):
@@ -1262,7 +1268,7 @@ def _spectral_rule(sample, anchors, k, rng):
         return np.hstack([projection(block) for projection in projections]).astype(np.float32)
 
     labels, rule = _kmeans_rule(embedding(sample), k, rng)
-    return labels, lambda block: rule.predict(embedding(block))
+    return labels, lambda block: rule(embedding(block))
 
 
 def _projections(sample, anchors, k, r, rng):
@@ -1348,29 +1354,30 @@ def _spectrum(A, k, r, seed):
 
 
 def _kmeans(X, k, seed):
-    """KMeans fitted to X, with fewer than k clusters where X has fewer rows that its distances can tell apart.
+    """Labels and centres of k clusters, or of as many as X has rows that its distances can tell apart.
 
-    It would warn of them, and filters for warnings belong to the process: a thread must not change them.
+    KMeans would warn of fewer, and filters for warnings belong to the process: a thread must not change them.
     """
     # On a grid of a thousandth of the longest row, rows are equal or far enough apart for single precision.
     mean = X.mean(axis=0)
     step = max(np.linalg.norm(X - mean, axis=1).max() / 1000, np.finfo(np.float32).tiny)
     grid = np.round((X - mean) / step)
-    k = min(k, len(np.unique(grid @ np.random.RandomState(0).normal(size=X.shape[1]))))
+    # Of integers, whose sums do not depend on where in the matrix a row is.
+    k = min(k, len(np.unique(grid.astype(np.int64) @ np.random.RandomState(0).randint(2**62, size=X.shape[1]))))
     # Restarts show after a few steps which of them leads; that one goes on.
-    first = KMeans(k, n_init=_RESTARTS, max_iter=_FIRST_STEPS, random_state=seed).fit(grid)
-    found = KMeans(k, init=first.cluster_centers_, n_init=1).fit(grid)
-    found.cluster_centers_ = found.cluster_centers_ * step + mean
-    return found
+    with _process.foreign:
+        first = KMeans(k, n_init=_RESTARTS, max_iter=_FIRST_STEPS, random_state=seed).fit(grid)
+        found = KMeans(k, init=first.cluster_centers_, n_init=1).fit(grid)
+    return found.labels_, found.cluster_centers_.astype(X.dtype) * X.dtype.type(step) + mean
 
 
 def _kmeans_rule(X, k, rng):
     """k-means, then rounds of linear discriminants: directions along which the clusters spread anyway count less.
 
-    Returns the labels of X (n, features), and the estimator that predicts them.
+    Returns the labels of X (n, features), and a function that labels other rows.
     """
-    rule = _kmeans(X, k, rng.randint(2**31 - 1))
-    labels = rule.labels_
+    labels, centres = _kmeans(X, k, rng.randint(2**31 - 1))
+    rule = None
     for _ in range(_ROUNDS):
         if k == 1 or np.bincount(labels, minlength=k).min() < 2:  # one sample has no spread to learn from
             break
@@ -1378,8 +1385,10 @@ def _kmeans_rule(X, k, rng):
         found = discriminants.predict(X)
         if len(np.unique(found)) < k or np.array_equal(found, labels):
             break
-        rule, labels = discriminants, found
-    return labels, rule
+        labels, rule = found, discriminants
+    if rule is None:
+        return labels, lambda X: _nearest_centre(centres, X)[0]
+    return labels, rule.predict
 
 
 class _Discriminants:
