@@ -172,27 +172,34 @@ def _fingerprint(bits, columns, starts, out):
 @_jit
 def _spread_out(X, chances, chosen):
     """k-means++ seeding among the columns of X (d, n): the next one is chosen in proportion to the squared distance to
-    those chosen; `chances` are numbers between 0 and 1, the first chooses among all alike.
+    those chosen; of several trials the one that leaves the smallest sum. `chances` (seeds, trials) are numbers between
+    0 and 1; the first seed is chosen among all alike.
     """
     d, n = X.shape
-    nearest = np.ones(n, np.float32)
+    nearest, closer, distance = np.ones(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
     for t in range(chosen.size):
-        total = 0.0
+        total, least = 0.0, np.inf
         for i in range(n):
             total += nearest[i]
-        target = chances[t] * total
-        at = 0
-        while at < n - 1 and target >= nearest[at]:
-            target -= nearest[at]
-            at += 1
-        chosen[t] = at
-        distance = np.zeros(n, np.float32)
-        for c in range(d):
-            x = X[c, at]
+        for trial in range(chances.shape[1]):
+            target, at = chances[t, trial] * total, 0
+            while at < n - 1 and target >= nearest[at]:
+                target -= nearest[at]
+                at += 1
+            distance[:] = 0.0
+            for c in range(d):
+                x = X[c, at]
+                for i in range(n):
+                    distance[i] += (X[c, i] - x) * (X[c, i] - x)
+            left = 0.0
             for i in range(n):
-                distance[i] += (X[c, i] - x) * (X[c, i] - x)
-        for i in range(n):
-            nearest[i] = distance[i] if t == 0 else min(nearest[i], distance[i])
+                if t > 0:
+                    distance[i] = min(nearest[i], distance[i])
+                left += distance[i]
+            if left < least:
+                least, chosen[t] = left, at
+                closer, distance = distance, closer
+        nearest, closer = closer, nearest
 
 
 @_jit
@@ -1061,7 +1068,7 @@ def _medoids(X, m, seed):
     Seeds alone like outliers, and twenty steps from better seeds take ten times as long for the same accuracy.
     """
     seeds = np.empty(m, np.intp)
-    _spread_out(np.ascontiguousarray(X.T), np.random.RandomState(seed).uniform(size=m), seeds)
+    _spread_out(np.ascontiguousarray(X.T), np.random.RandomState(seed).uniform(size=(m, 1)), seeds)
     centres = X[seeds]
     for _ in range(_LLOYD_STEPS):
         nearest, _ = _nearest_centre(centres, X)
@@ -1240,7 +1247,8 @@ _LAST_WEIGHT = 0.5  # of the k-th of them
 _CLEAR = 0.2  # a graph shows k clusters clearly where 1 - s_k is below this share of 1 - s_(k+1), s squared
 _DENSE = 500  # a matrix of this size is decomposed at once
 _FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 6, 30, 3e-3  # of the Krylov space, and when the k leading vectors are found
-_RESTARTS, _FIRST_STEPS = 10, 5  # of k-means on the embedding, and steps of each
+_RESTARTS, _FIRST_STEPS = 20, 5  # of k-means on the embedding, and steps of each
+_SEED_DIRECTIONS = 24
 _ROUNDS = 5  # of linear discriminants; later ones change a few labels in a thousand
 _SHRINKAGE = 0.1  # of their covariances towards a multiple of the identity
 _LEAST_LOG = -20.0  # of a probability: what a view excludes is improbable, not impossible
@@ -1364,9 +1372,16 @@ def _kmeans(X, k, seed):
     grid = np.round((X - mean) / step)
     # Of integers, whose sums do not depend on where in the matrix a row is.
     k = min(k, len(np.unique(grid.astype(np.int64) @ np.random.RandomState(0).randint(2**62, size=X.shape[1]))))
+    # Seeds as scikit-learn chooses them, but in random directions, which keep distances well enough for that.
+    rng, seeds, trials = np.random.RandomState(seed), np.empty((_RESTARTS, k), np.intp), 2 + int(np.log(k))
+    columns = np.ascontiguousarray((grid @ rng.normal(size=(X.shape[1], _SEED_DIRECTIONS))).T, np.float32)
+    for chances, chosen in zip(rng.uniform(size=(*seeds.shape, trials)), seeds):
+        _spread_out(columns, chances, chosen)
     # Restarts show after a few steps which of them leads; that one goes on.
     with _process.foreign:
-        first = KMeans(k, n_init=_RESTARTS, max_iter=_FIRST_STEPS, random_state=seed).fit(grid)
+        firsts = [KMeans(k, init=grid[at], n_init=1, max_iter=_FIRST_STEPS).fit(grid) for at in seeds]
+        least = min(fitted.inertia_ for fitted in firsts)
+        first = next(fitted for fitted in firsts if fitted.inertia_ <= 1.000001 * least)  # whatever the rounding
         found = KMeans(k, init=first.cluster_centers_, n_init=1).fit(grid)
     return found.labels_, found.cluster_centers_.astype(X.dtype) * X.dtype.type(step) + mean
 

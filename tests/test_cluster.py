@@ -314,8 +314,8 @@ def test_discriminants_see_the_shape_of_clusters(rows_seen):
     X = np.stack([3 * y + a, 0.9 * a + 0.4 * b], axis=1)  # three parallel, oblique stripes
     labels, rule = agtf._kmeans_rule(X[:rows_seen], 3, np.random.RandomState(0))
     assert accuracy(y, KMeans(3, n_init=10, random_state=0).fit(X).labels_) < 0.92
-    assert accuracy(y, rule.predict(X)) > 0.98
-    np.testing.assert_array_equal(rule.predict(X[:rows_seen]), labels)
+    assert accuracy(y, rule(X)) > 0.98
+    np.testing.assert_array_equal(rule(X[:rows_seen]), labels)
     assert set(agtf._kmeans_rule(X[:3], 3, np.random.RandomState(0))[0]) == {0, 1, 2}  # clusters of one sample
 
 
