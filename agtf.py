@@ -1381,7 +1381,7 @@ def _kmeans(X, k, seed):
     with _process.foreign:
         firsts = [KMeans(k, init=grid[at], n_init=1, max_iter=_FIRST_STEPS).fit(grid) for at in seeds]
         least = min(fitted.inertia_ for fitted in firsts)
-        first = next(fitted for fitted in firsts if fitted.inertia_ <= 1.000001 * least)  # whatever the rounding
+        first = next(fitted for fitted in firsts if fitted.inertia_ <= 1.0001 * least)  # whatever the rounding
         found = KMeans(k, init=first.cluster_centers_, n_init=1).fit(grid)
     return found.labels_, found.cluster_centers_.astype(X.dtype) * X.dtype.type(step) + mean
 
