@@ -2767,32 +2767,50 @@ def _profile(data, labels, k):
 
     In the user's units; `labels` are in working order.
     """
-    profile = [None] * len(data.tables)
-    for v, slot in enumerate(data.slots):
-        seen = slice(None) if data.seen is None else data.seen[:, v]
-        profile[slot] = _moments(data.tables[v], data.rows[seen], labels[seen], k)
-    return profile
+
+    def of_view(v):
+        table, seen = data.tables[v], slice(None) if data.seen is None else data.seen[:, v]
+        rows, label = data.rows[seen], labels[seen]
+        # Blocks so large that all their moments together need less memory than the table.
+        blocks = min(32, 1 + table.size // (2 * k * table.shape[1]))
+
+        def step(lo, hi):
+            return _moments(table[rows[lo:hi]], label[lo:hi], k)
+
+        return _pooled(_map_rows(step, len(rows), rows=max(4096, len(rows) // blocks)))
+
+    return [of_view(v) for v in np.argsort(data.slots)]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
-def _moments(table, rows, label, k):
-    # Differences from the first row: a large offset hides no small variance. Sparse views with such are refused.
-    origin = 0.0 if sparse.issparse(table) else table[rows[0]] * 1.0
+def _moments(rows, label, k):
+    """Count, mean, and sum of squared deviations from it, of each cluster in a block of rows: (k,), (k, d), (k, d)."""
+    count, d = np.bincount(label, minlength=k), rows.shape[1]
+    # Sums of differences from one of the cluster's rows: no offset, of all rows or of this cluster, cancels digits.
+    present, first = np.unique(label, return_index=True)
+    origin = np.zeros((k, d))
+    origin[present] = rows[first].toarray() if sparse.issparse(rows) else rows[first]
+    if sparse.issparse(rows):
+        at = np.repeat(label, np.diff(rows.indptr)) * d + rows.indices
+        shifted = rows.data - origin.ravel()[at]
+        stored, total, square = (np.bincount(at, x, k * d).reshape(k, d) for x in (None, shifted, shifted**2))
+        zeros = count[:, None] - stored
+        total, square = total - zeros * origin, square + zeros * origin**2
+    else:
+        shifted, members = rows - origin[label], _members(label, k)
+        total, square = members @ shifted, members @ shifted**2
+    mean = total / np.maximum(count, 1)[:, None]
+    return count, origin + mean, np.maximum(square - total * mean, 0.0)
 
-    @np.errstate(over="ignore", invalid="ignore")  # in every thread
-    def sums(lo, hi):
-        block = table[rows[lo:hi]] * 1.0
-        if not sparse.issparse(block):
-            block -= origin
-        members = _members(label[lo:hi], k)
-        return members @ block, members @ block**2
 
-    # Few large blocks: each hands back matrices of the size of the clusters' means.
-    parts = zip(*_map_rows(sums, len(rows), rows=max(4096, len(rows) // 32)))
-    count = np.bincount(label, minlength=k)
-    totals = (total.toarray() if sparse.issparse(total) else total for total in map(sum, parts))
-    mean, square = (total / np.maximum(count, 1)[:, None] for total in totals)
-    return count, origin + mean, np.maximum(square - mean**2, 0.0)
+@np.errstate(over="ignore", invalid="ignore")
+def _pooled(moments):
+    """Count, mean and variance of all blocks from their `_moments`; the squares that are added have no offset."""
+    counts, means, spreads = map(np.array, zip(*moments))
+    count = counts.sum(axis=0)
+    each = np.maximum(count, 1)[:, None]
+    mean = (counts[:, :, None] * means).sum(axis=0) / each
+    return count, mean, (spreads + counts[:, :, None] * (means - mean) ** 2).sum(axis=0) / each
 
 
 def _members(labels, k):
