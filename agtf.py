@@ -572,7 +572,7 @@ class _Tables:
         return self.tables[0].shape[0]
 
 
-def _as_tables(views, fewest_rows=1, join="inner"):
+def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
     """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
     _check_choice("join", join, ("inner", "outer"))
     if sparse.issparse(views):  # of which the "dok" format is a dict
@@ -591,13 +591,32 @@ def _as_tables(views, fewest_rows=1, join="inner"):
         raise ValueError("views is empty: give at least one (samples, features) table")
     where = where or [f"views[{v}]" for v in range(len(views))]
     views, sample_names = _aligned(views, where, join)
-    feature_names = [_column_names(view) for view in views]
+    columns = [_column_names(view) for view in views]
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
         if table.shape[0] != tables[0].shape[0]:
             rows = f"{where[v]} has {table.shape[0]} rows, {where[0]} has {tables[0].shape[0]}"
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
-    return _Tables(tables, where, names or [f"view {v}" for v in range(len(views))], feature_names, sample_names)
+    names = names or [f"view {v}" for v in range(len(views))]
+    feature_names = _named_features(feature_names or {}, names, columns, tables)
+    return _Tables(tables, where, names, feature_names, sample_names)
+
+
+def _named_features(given, view_names, columns, tables):
+    """Of every view the names of its features: those of its columns, or those given in a dict by view name."""
+    if not isinstance(given, dict):
+        raise TypeError(f"feature_names must be a dict of lists by view name, got {type(given).__name__}")
+    given = {str(name): list(map(str, names)) for name, names in given.items()}
+    for name in given:
+        if name not in view_names:
+            raise ValueError(f"feature_names has an unknown view {name!r}: they are {', '.join(map(repr, view_names))}")
+    for name, own, table in zip(view_names, columns, tables):
+        names, d = given.setdefault(name, own), table.shape[1]
+        if names is not own and own is not None:
+            raise ValueError(f"feature_names: {name!r} is a DataFrame with names of its own")
+        if names is not None and (len(names) != d or len(set(names)) < d):
+            raise ValueError(f"feature_names must be {d} different names for {name!r}, got {len(names)}")
+    return [given[name] for name in view_names]
 
 
 def _aligned(views, where, join):
@@ -2252,9 +2271,9 @@ def _resolve_init(given, k, n):
 
 
 def cluster(
-    views, k, *, mask=None, join="inner", impute=None, scale="auto", anchors="medoid", n_anchors="auto",
-    n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster", p=0.5,
-    lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
+    views, k, *, mask=None, join="inner", feature_names=None, impute=None, scale="auto", anchors="medoid",
+    n_anchors="auto", n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster",
+    p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
     random_state=0, callback=None, verbose=0, n_jobs=None,
 ):  # fmt: skip
     """Cluster multi-view data by anchor graph tensor factorization.
@@ -2274,6 +2293,8 @@ def cluster(
     join : {"inner", "outer"}
         DataFrames are matched by their row labels, which must be the same; with "outer" the samples are all labels that
         any of them has, missing in the others.
+    feature_names : dict of lists or None
+        Names of the features of views that are no DataFrames, by the view's name ("view 0", ... in a list).
     impute : {None, "mean"}
         What to do about single missing numbers in a row that was observed: refuse them, or put the column's mean.
     scale : {"auto", "zscore", "unit", "max", None}, or a list with one of them per view
@@ -2335,7 +2356,7 @@ def cluster(
         penalty=penalty, growth=growth, tol=tol, max_iter=max_iter, random_state=random_state, callback=callback,
         verbose=verbose, n_jobs=n_jobs,
     )  # fmt: skip
-    return _cluster(_as_tables(views, join=join), k, mask, given, fewest=2)
+    return _cluster(_as_tables(views, join=join, feature_names=feature_names), k, mask, given, fewest=2)
 
 
 def _cluster(tables, k, mask, given, fewest):
@@ -2633,13 +2654,14 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     """
 
     def __init__(
-        self, n_clusters=8, *, join="inner", impute=None, scale="auto", anchors="medoid", n_anchors="auto",
-        n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster", p=0.5,
-        lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
+        self, n_clusters=8, *, join="inner", feature_names=None, impute=None, scale="auto", anchors="medoid",
+        n_anchors="auto", n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster",
+        p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
         random_state=0, callback=None, verbose=0, n_jobs=None,
     ):  # fmt: skip
         self.n_clusters = n_clusters
         self.join = join
+        self.feature_names = feature_names
         self.impute = impute
         self.scale = scale
         self.anchors = anchors
@@ -2666,14 +2688,16 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def fit(self, X, y=None, mask=None):
         """Cluster X, a list or dict of views or one (n, d) table; y is ignored; mask as in `cluster`."""
         if _are_views(X):
-            X = _as_tables(X, join=self.join)
+            X = _as_tables(X, join=self.join, feature_names=self.feature_names)
             self.n_features_in_ = sum(table.shape[1] for table in X.tables)
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
         else:
-            names = _as_tables(X).feature_names if hasattr(X, "columns") else [None]
-            X = _as_tables(validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2))
-            X.feature_names = names
+            columns = _column_names(X)
+            X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
+            X = _as_tables(X, feature_names=self.feature_names)
+            X.feature_names = [columns or X.feature_names[0]]
         given = self.get_params(deep=False)
+        del given["feature_names"]  # which the tables have by now
         # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
         self.result_ = _cluster(X, given.pop("n_clusters"), mask, given, fewest=1)
         self.labels_, self.n_iter_ = self.result_.labels, self.result_.n_iter
