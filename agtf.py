@@ -2655,9 +2655,9 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def __init__(
         self, n_clusters=8, *, join="inner", feature_names=None, impute=None, scale="auto", anchors="medoid",
-        n_anchors="auto", n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster",
-        p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
-        random_state=0, callback=None, verbose=0, n_jobs=None,
+        n_anchors="auto", n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral",
+        axis="cluster", p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05,
+        max_iter=200, random_state=0, callback=None, verbose=0, n_jobs=None,
     ):  # fmt: skip
         self.n_clusters = n_clusters
         self.join = join
