@@ -54,6 +54,7 @@ from sklearn.metrics import (
 from sklearn.metrics.cluster import contingency_matrix, pair_confusion_matrix
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController  # which scikit-learn needs, too
 
@@ -575,12 +576,11 @@ class _Tables:
 def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
     """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
     _check_choice("join", join, ("inner", "outer"))
+    keys = None
     if sparse.issparse(views):  # of which the "dok" format is a dict
         views = [views]
-    names = list(map(str, views)) if isinstance(views, dict) else None
-    where = [f"views[{key!r}]" for key in views] if isinstance(views, dict) else None
-    if isinstance(views, dict):
-        views = list(views.values())
+    elif isinstance(views, dict):
+        keys, views = list(views), list(views.values())
     elif hasattr(views, "shape") or hasattr(views, "__array__") or hasattr(views, "__dataframe__"):
         views = [views]
     elif not isinstance(views, (list, tuple)):
@@ -589,16 +589,15 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
         views = [np.asarray(views)]  # one table as a list of rows
     if len(views) == 0:
         raise ValueError("views is empty: give at least one (samples, features) table")
-    where = where or [f"views[{v}]" for v in range(len(views))]
+    where = [f"views[{key!r}]" for key in keys or range(len(views))]
+    names = [f"view {v}" for v in range(len(views))] if keys is None else list(map(str, keys))
     views, sample_names = _aligned(views, where, join)
-    columns = [_column_names(view) for view in views]
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
         if table.shape[0] != tables[0].shape[0]:
             rows = f"{where[v]} has {table.shape[0]} rows, {where[0]} has {tables[0].shape[0]}"
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
-    names = names or [f"view {v}" for v in range(len(views))]
-    feature_names = _named_features(feature_names or {}, names, columns, tables)
+    feature_names = _named_features(feature_names or {}, names, list(map(_column_names, views)), tables)
     return _Tables(tables, where, names, feature_names, sample_names)
 
 
@@ -624,32 +623,27 @@ def _aligned(views, where, join):
 
     With join="outer" the rows are all labels that any of them has, and those that a view has not are NaN in it.
     """
-    frames = [v for v, view in enumerate(views) if hasattr(view, "index") and hasattr(view, "reindex")]
-    if not frames:
+    labels = {v: view.index for v, view in enumerate(views) if hasattr(view, "index") and hasattr(view, "reindex")}
+    if not labels:
         return views, None
-    first, views = views[frames[0]].index, list(views)
-    if join == "outer" and len(frames) == len(views):
-        for v in frames:
-            if not views[v].index.is_unique:
-                raise ValueError(f"{where[v]} has a row label twice, so views can't be joined by label")
-            first = first.append(views[v].index.difference(first, sort=False))
-        return [view.reindex(first) for view in views], list(map(str, first))
-    for v in frames[1:]:
-        index = views[v].index
-        if index.equals(first):
-            continue
-        for name, labels in ((where[frames[0]], first), (where[v], index)):
-            if not labels.is_unique:
-                twice = labels[labels.duplicated()][0]
-                raise ValueError(f"{name} has the row label {twice!r} twice, so views can't be matched by label")
-        strangers = index.symmetric_difference(first, sort=False)
-        if len(strangers):
-            differ = f"the row labels of {where[v]} and {where[frames[0]]} differ in {len(strangers)}"
+    start, first = next(iter(labels.items()))
+    others = {v: index for v, index in labels.items() if not index.equals(first)}
+    for v, index in labels.items():
+        if others and not index.is_unique:
+            twice = index[index.duplicated()][0]
+            raise ValueError(f"{where[v]} has the row label {twice!r} twice, so views can't be matched by label")
+    for v, index in others.items():
+        strangers = index.symmetric_difference(labels[start], sort=False)
+        if join == "outer" and len(labels) == len(views):
+            first = first.union(index, sort=False)
+        elif len(strangers):
+            differ = f"the row labels of {where[v]} and {where[start]} differ in {len(strangers)}"
             hint = 'every view must describe the same samples, unless join="outer"'
             raise ValueError(f"{differ}, first {strangers[0]!r}: {hint}")
-        views[v] = views[v].reindex(first)
-    counts = first.equals(type(first)(range(len(first)))) if first.dtype.kind in "iu" else False
-    return views, None if counts else list(map(str, first))
+    if others:
+        views = [view.reindex(first) if v in labels else view for v, view in enumerate(views)]
+    only_count = first.dtype.kind in "iu" and first.equals(type(first)(range(len(first))))
+    return views, None if only_count else list(map(str, first))
 
 
 def _column_names(view):
@@ -687,18 +681,15 @@ def _as_table(view, name, fewest_rows):
 def _rows_seen(table, name, wanted, lo, hi):
     """Which of the wanted rows were observed: not those of nothing but NaN. Other NaN, or infinity, is an error."""
     block, wanted = table[lo:hi], wanted[lo:hi]
-    values = block.data if sparse.issparse(block) else block
-    if values.dtype.kind != "f" or np.isfinite(values).all():
-        return wanted
     if sparse.issparse(block):
-        row = np.repeat(np.arange(hi - lo), np.diff(block.indptr))
-        column, many = block.indices, np.bincount(row, np.isnan(values), hi - lo)
+        entries = block.tocoo()
+        at = np.flatnonzero(~np.isfinite(entries.data))
+        row, column, values = entries.row[at], entries.col[at], entries.data[at]
     else:
-        row, column = np.indices(block.shape, sparse=True)
-        row, column = np.broadcast_to(row, block.shape), np.broadcast_to(column, block.shape)
-        many = np.isnan(values).sum(axis=1)
-    wanted = wanted & (many < table.shape[1])
-    bad = ~np.isfinite(values) & wanted[row]
+        row, column = np.nonzero(~np.isfinite(block))
+        values = block[row, column]
+    wanted = wanted & (np.bincount(row, np.isnan(values), hi - lo) < table.shape[1])
+    bad = wanted[row]
     if bad.any():
         rows, columns = row[bad], column[bad]
         where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + lo}, column {columns[0]}"
@@ -2084,28 +2075,23 @@ class Explanation:
     shares: np.ndarray
     sample_names: list | None = None
 
-    def name(self, i):
-        return str(i) if self.sample_names is None else _printable(self.sample_names[i])
-
     @property
     def favoured(self):
         """The cluster with most votes; where it is not the label, the factorisation overruled the anchors."""
         return int(self.votes.sum(axis=0).argmax())
 
     def __str__(self):
-        lines = [f"sample {self.name(self.sample)} is in cluster {self.label}"]
+        title = f"sample {_sample_name(self, self.sample)} is in cluster {self.label}"
         if self.favoured != self.label:
-            lines[0] += f", although its anchors' votes favour cluster {self.favoured}"
-        width = max(8, *map(len, self.slices))
-        lines.append(f"{'slice':{width}} {'share':>5}  {'votes':24}  anchors: sample x weight > cluster")
+            title += f", although its anchors' votes favour cluster {self.favoured}"
+        rows = []
         for v, name in enumerate(self.slices):
             best = [c for c in np.argsort(-self.votes[v], kind="stable")[:3] if self.votes[v, c] >= 0.005]
             votes = ", ".join(f"{c}: {self.votes[v, c]:.2f}" for c in best)
-            near = [t for t in range(self.weights.shape[1]) if self.weights[v, t] > 0][:4]
-            parts = ((self.name(self.anchors[v, t]), self.weights[v, t], self.clusters[v, t]) for t in near)
-            text = "  ".join(f"{name} x {weight:.2f} > {c}" for name, weight, c in parts)
-            lines.append(f"{name:{width}} {self.shares[v]:5.0%}  {votes:24}  {text}")
-        return "\n".join(lines)
+            near = [(t, w) for t, w in enumerate(self.weights[v]) if w > 0][:4]
+            anchors = (f"{_sample_name(self, self.anchors[v, t])} x {w:.2f} > {self.clusters[v, t]}" for t, w in near)
+            rows.append((_printable(name), f"{self.shares[v]:.0%}", votes, "  ".join(anchors)))
+        return f"{title}\n{_text_table(('slice', 'share', 'votes', 'anchors: sample x weight > cluster'), rows)}"
 
 
 # ======================================================================================================================
@@ -2808,33 +2794,25 @@ def _profile(data, labels, k):
 
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
 def _moments(rows, label, k):
-    """Count, mean, and sum of squared deviations from it, of each cluster in a block of rows: (k,), (k, d), (k, d)."""
-    count, d = np.bincount(label, minlength=k), rows.shape[1]
-    # Sums of differences from one of the cluster's rows: no offset, of all rows or of this cluster, cancels digits.
-    present, first = np.unique(label, return_index=True)
-    origin = np.zeros((k, d))
-    origin[present] = rows[first].toarray() if sparse.issparse(rows) else rows[first]
-    if sparse.issparse(rows):
-        at = np.repeat(label, np.diff(rows.indptr)) * d + rows.indices
-        shifted = rows.data - origin.ravel()[at]
-        stored, total, square = (np.bincount(at, x, k * d).reshape(k, d) for x in (None, shifted, shifted**2))
-        zeros = count[:, None] - stored
-        total, square = total - zeros * origin, square + zeros * origin**2
-    else:
-        shifted, members = rows - origin[label], _members(label, k)
-        total, square = members @ shifted, members @ shifted**2
-    mean = total / np.maximum(count, 1)[:, None]
-    return count, origin + mean, np.maximum(square - total * mean, 0.0)
+    """Count, mean and variance of each cluster in a block of rows: (k,), (k, d), (k, d)."""
+    count, mean, variance = np.bincount(label, minlength=k), *np.zeros((2, k, rows.shape[1]))
+    for c in np.flatnonzero(count):
+        some = rows[label == c].astype(float)
+        if sparse.issparse(some):
+            mean[c], variance[c] = mean_variance_axis(some, axis=0)
+        else:
+            shifted = some - some[0]  # so that an offset costs no digits
+            mean[c], variance[c] = some[0] + shifted.mean(axis=0), shifted.var(axis=0)
+    return count, mean, variance
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _pooled(moments):
-    """Count, mean and variance of all blocks from their `_moments`; the squares that are added have no offset."""
-    counts, means, spreads = map(np.array, zip(*moments))
-    count = counts.sum(axis=0)
-    each = np.maximum(count, 1)[:, None]
-    mean = (counts[:, :, None] * means).sum(axis=0) / each
-    return count, mean, (spreads + counts[:, :, None] * (means - mean) ** 2).sum(axis=0) / each
+    """The same of all blocks together, from their `_moments`."""
+    counts, means, variances = map(np.array, zip(*moments))
+    count, weight = counts.sum(axis=0), counts[:, :, None] / np.maximum(counts.sum(axis=0), 1)[:, None]
+    mean = (weight * means).sum(axis=0)
+    return count, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
 
 
 def _members(labels, k):
@@ -2843,19 +2821,28 @@ def _members(labels, k):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _standardised(count, mean, variance):
-    """Cohen's d of every cluster against all other samples in one view's features (k, d), and the others' means."""
-    weight = count[:, None].astype(float)
-    rest = weight.sum() - weight
-    origin = mean[count.argmax()]  # squares of differences from it do not cancel
-    mean = mean - origin
-    first, second = weight * mean, weight * (variance + mean**2)
+def _compare(result):
+    """Every cluster against all other samples: the view, number and name of all D features, and (k, D) arrays of their
+    standardised differences (Cohen's d), of their means, and of the others' means."""
+    widths = [mean.shape[1] for _, mean, _ in result._profile]
+    count, mean, variance = zip(*result._profile)
+    weight = np.repeat(np.column_stack(count), widths, axis=1).astype(float)
+    mean, variance = np.hstack(mean), np.hstack(variance)
+    rest = weight.sum(axis=0) - weight
+    origin = np.take_along_axis(mean, weight.argmax(axis=0)[None], axis=0)  # squares of differences do not cancel
+    shifted = mean - origin
+    first, second = weight * shifted, weight * (variance + shifted**2)
     others = (first.sum(axis=0) - first) / np.maximum(rest, 1.0)
     spread = weight * variance + np.maximum(second.sum(axis=0) - second - rest * others**2, 0.0)
-    difference = np.where((weight > 0) & (rest > 0), mean - others, 0.0)
+    difference = np.where((weight > 0) & (rest > 0), shifted - others, 0.0)
     rounding = 1e-12 * np.abs(origin) + np.finfo(float).tiny  # features that are the same everywhere differ by less
-    deviation = np.maximum(np.sqrt(spread / weight.sum()), np.abs(difference) / _STRONGEST)
-    return np.nan_to_num(difference / np.maximum(deviation, rounding)), np.where(rest > 0, others + origin, np.nan)
+    deviation = np.maximum(np.sqrt(spread / weight.sum(axis=0)), np.abs(difference) / _STRONGEST)
+    names = [given or [f"feature {j}" for j in range(d)] for given, d in zip(result.feature_names, widths)]
+    return SimpleNamespace(
+        view=np.repeat(np.arange(len(widths)), widths), number=np.concatenate(list(map(np.arange, widths))),
+        name=np.array(sum(names, []), object), difference=np.nan_to_num(difference / np.maximum(deviation, rounding)),
+        mean=np.where(weight > 0, mean, np.nan), others=np.where(rest > 0, others + origin, np.nan),
+    )  # fmt: skip
 
 
 def _printable(text, width=40):
@@ -2863,8 +2850,21 @@ def _printable(text, width=40):
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def _sample_name(source, i):
+    return str(i) if source.sample_names is None else _printable(source.sample_names[i])
+
+
 def _is_number(cell):
     return re.fullmatch(_NUMBER + "%?|-", cell, re.IGNORECASE) is not None
+
+
+def _text_table(header, rows):
+    """Lines of text in columns, those of numbers to the right."""
+    columns = []
+    for cells in zip(header, *rows):
+        side = ">" if all(map(_is_number, cells[1:])) else "<"
+        columns.append([f"{cell:{side}{max(map(len, cells))}}" for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns))
 
 
 def _html_table(header, rows, kind=""):
@@ -2885,17 +2885,9 @@ def _html_table(header, rows, kind=""):
 class Description(SimpleNamespace):
     """Clusters as `Result.describe` finds them: prints as tables, in notebooks too; the numbers are attributes."""
 
-    def __str__(self):
-        blocks = [self.title]
-        for title, header, rows in self.tables:
-            columns = []
-            for cells in zip(header, *rows):
-                side = ">" if all(map(_is_number, cells[1:])) else "<"
-                columns.append([f"{cell:{side}{max(map(len, cells))}}" for cell in cells])
-            blocks.append("\n".join([title, *("  ".join(line).rstrip() for line in zip(*columns))]))
-        return "\n\n".join(blocks)
-
-    __repr__ = __str__
+    def __repr__(self):
+        tables = [f"{title}\n{_text_table(header, rows)}" for title, header, rows in self.tables]
+        return "\n\n".join([self.title, *tables])
 
     def _repr_html_(self):
         tables = (f"<h4>{escape(title)}</h4>{_html_table(*table)}" for title, *table in self.tables)
@@ -2929,43 +2921,27 @@ def _describe(result):
         typical[c, : len(some)] = some[:8]
     features = _compare(result)
     top = np.argsort(-np.abs(features.difference), axis=1, kind="stable")[:, :3]
-    difference = np.take_along_axis(features.difference, top, axis=1)
     found = Description(
         title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
         confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), typical=typical,
-        views=features.view[top], features=features.number[top], differences=difference, _features=features,
+        views=features.view[top], features=features.number[top],
+        differences=np.take_along_axis(features.difference, top, axis=1), _features=features,
     )  # fmt: skip
-    percent, slices = "{:.0%}".format, [_printable(x, 20) for x in result.slices]
-    apart = [[f"{slices[features.view[j]]}: {_printable(features.name[j])} {d:+.1f}" for j, d in zip(*one) if d]
-             for one in zip(top, difference)]  # fmt: skip
-    columns = [("cluster", range(k), str), ("size", sizes, str), ("sure", found.certainty, percent)]
-    columns += [("closest", closest, lambda c: str(c) if c >= 0 else "-"), ("confused", found.confused, percent)]
-    columns += [(f"{x} agrees", share, percent) for x, share in zip(slices, found.agreement.T)]
-    columns += [("set apart by", ["; ".join(some) for some in apart], str)]
-    columns += [("typical samples", [some[some >= 0][:3] for some in typical], partial(_name_samples, result))]
-    found.columns = [(header, values) for header, values, _ in columns]
-    header, rows = [x for x, *_ in columns], list(zip(*([form(x) for x in values] for _, values, form in columns)))
-    found.tables = [("how sure, and how far each view agrees", header[:-2], [row[:-2] for row in rows])]
-    found.tables += [("what they are", header[:1] + header[-2:], [row[:1] + row[-2:] for row in rows])]
+    slices, lines = [_printable(x, 20) for x in result.slices], []
+    for c in range(k):
+        strongest = [(j, d) for j, d in zip(top[c], found.differences[c]) if d]
+        apart = "; ".join(f"{slices[features.view[j]]}: {_printable(features.name[j])} {d:+.1f}" for j, d in strongest)
+        some = ", ".join(_sample_name(result, i) for i in typical[c, :3] if i >= 0)
+        near = str(closest[c]) if closest[c] >= 0 else "-"
+        shares = [f"{x:.0%}" for x in (found.certainty[c], found.confused[c], *found.agreement[c])]
+        lines.append([str(c), str(sizes[c]), shares[0], near, *shares[1:], apart, some])
+    header = "cluster", "size", "sure", "closest", "confused", *(f"{x} agrees" for x in slices)
+    more = "set apart by", "typical samples"
+    numbers = [range(k), sizes, found.certainty, closest, found.confused, *found.agreement.T]
+    found.columns = list(zip((*header, *more), [*numbers, *zip(*(line[-2:] for line in lines))]))
+    found.tables = [("how sure, and how far each view agrees", header, [line[:-2] for line in lines])]
+    found.tables += [("what they are", header[:1] + more, [line[:1] + line[-2:] for line in lines])]
     return found
-
-
-def _name_samples(result, samples):
-    return ", ".join(str(i) if result.sample_names is None else _printable(result.sample_names[i]) for i in samples)
-
-
-def _compare(result):
-    """All features of all views: view, number and name (D,), differences, means and others' means (k, D)."""
-    names, parts = [], []
-    for v, (count, mean, variance) in enumerate(result._profile):
-        d = mean.shape[1]
-        names += result.feature_names[v] or [f"feature {j}" for j in range(d)]
-        difference, others = _standardised(count, mean, variance)
-        mean = np.where(count[:, None] > 0, mean, np.nan)
-        parts.append((np.full(d, v), np.arange(d), difference, mean, others))
-    view, number, difference, mean, others = map(np.hstack, zip(*parts))
-    name = np.array(names, object)
-    return SimpleNamespace(view=view, number=number, name=name, difference=difference, mean=mean, others=others)
 
 
 def _describe_cluster(result, everything, c):
@@ -2974,7 +2950,9 @@ def _describe_cluster(result, everything, c):
     order = np.argsort(-np.abs(features.difference[c]), kind="stable")
     view, name, number = features.view[order], features.name[order], features.number[order]
     difference, mean, others = (x[c, order] for x in (features.difference, features.mean, features.others))
-    certainty, voters = _voters(result, c)
+    certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
+    voters = voters[np.argsort(-certainty[voters], kind="stable")]
+    voters = voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # once, not per draw
     inside = np.flatnonzero(result.labels == c)
     here, there = result.memberships[inside, c], result.memberships[inside]
     there[:, c] = -1.0
@@ -2991,42 +2969,36 @@ def _describe_cluster(result, everything, c):
     )  # fmt: skip
     near = f", closest to cluster {found.closest}, confused {found.confused:.0%}" if found.closest >= 0 else ""
     found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
-    found.columns = [("view", [result.view_names[v] for v in view]), ("feature", name), ("difference", difference)]
-    found.columns += [("mean", mean), ("others", others)]
+    header = "feature", "difference", "mean", "others"
+    view_names = [result.view_names[v] for v in view]
+    found.columns = list(zip(("view", *header), (view_names, name, difference, mean, others)))
     found.tables = []
     for v, view_name in enumerate(result.view_names):
         rows = [(_printable(name[j]), f"{difference[j]:+.2f}", f"{mean[j]:.4g}", f"{others[j]:.4g}")
                 for j in np.flatnonzero(view == v)[:5]]  # fmt: skip
-        title = f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}"
-        found.tables.append((title, ("feature", "difference", "mean", "others"), rows))
-    rows = [(what, _name_samples(result, getattr(found, what)[:8])) for what in ("typical", "anchors")]
+        found.tables.append((f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}", header, rows))
+    name = partial(_sample_name, result)
+    rows = [(what, ", ".join(map(name, getattr(found, what)[:8]))) for what in ("typical", "anchors")]
     found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
-    rows = [(_name_samples(result, inside[[i]]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i]))
-            for i in torn[:8]]  # fmt: skip
+    rows = [(name(inside[i]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i])) for i in torn[:8]]
     title = f"{len(torn)} samples on its border, the most torn first"
     found.tables.append((title, ("sample", "here", "there", "cluster"), rows))
     return found
-
-
-def _voters(result, c):
-    """How certain every anchor is of cluster c, and the anchors that vote for it, the most certain first."""
-    certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
-    voters = voters[np.argsort(-certainty[voters], kind="stable")]
-    return certainty, voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # once, not per draw
 
 
 def _report(result, path):
     """The page of `Result.report`."""
     everything = _describe(result)
     cards = [_describe_cluster(result, everything, c)._repr_html_() for c in range(len(everything.sizes))]
-    views = [f"{_printable(name)} ({p[1].shape[1]} features)" for name, p in zip(result.view_names, result._profile)]
-    options = ", ".join(f"{name} = {_printable(x)}" for name, x in result.options.items())
+    widths = [mean.shape[1] for _, mean, _ in result._profile]
+    views = ", ".join(f"{_printable(name)} ({d} features)" for name, d in zip(result.view_names, widths))
+    options = {name: f"{x:.4g}" if isinstance(x, float) else _printable(x) for name, x in result.options.items()}
     agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
     low, middle = np.quantile(result.memberships.max(axis=1), (0.1, 0.5))
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
     facts = {
-        "Data": f"{', '.join(views)}; {len(result.anchors)} anchors",
-        "Options": options,
+        "Data": f"{views}; {len(result.anchors)} anchors",
+        "Options": ", ".join(f"{name} = {x}" for name, x in options.items()),
         "Agreement of the views": f"{agreement} of the samples are where that view's anchors alone would put them",
         "Certainty": f"half of the samples have a membership above {middle:.2f}, a tenth one below {low:.2f}",
         "Convergence": f"{result.n_iter} iterations, ended by {result.stopped_by}; residuals {residuals or 'unknown'}",
@@ -3046,10 +3018,10 @@ def _report(result, path):
 
 def _lookup(result, typical, room):
     """What the page knows of single samples, JSON of at most `room` bytes, and a sentence on what was left out."""
-    n, names, certainty = len(result.labels), result.sample_names, result.memberships.max(axis=1)
+    n, certainty = len(result.labels), result.memberships.max(axis=1)
     order = [*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()]
     percent = np.rint(100 * certainty).astype(int)
-    facts = list(zip(result.labels.tolist(), percent.tolist(), names or [None] * n))
+    facts = list(zip(result.labels.tolist(), percent.tolist(), result.sample_names or [None] * n))
     samples, left = _that_fit(((i, facts[i]) for i in order), 0.8 * room)
     why, _ = _that_fit(((i, str(result.explain(i))) for i in samples), left + 0.2 * room)
     left_out = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
@@ -3520,11 +3492,12 @@ def plot_anchors(result, ax=None):
 def plot_gallery(result, images, n_anchors=12, ax=None):
     """One row per cluster: the mean of its samples' images (n, height, width), then its most certain anchors."""
     ax, images, k = _axes(ax, 7, 5.5), np.asarray(images, float), result.memberships.shape[1]
+    everything = _describe(result)
     height, width = images.shape[1] + 1, images.shape[2] + 1
     canvas = np.full((k * height, (n_anchors + 2) * width), np.nan)
     for c in range(k):
-        members, voters = images[result.labels == c], _voters(result, c)[1][:n_anchors]
-        tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[result.anchors[voters]])
+        members, anchors = images[result.labels == c], _describe_cluster(result, everything, c).anchors[:n_anchors]
+        tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[anchors])
         for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
             at = slice(c * height, (c + 1) * height - 1), slice(column * width, (column + 1) * width - 1)
             canvas[at] = tile / max(tile.max(), 1e-300)
@@ -3617,14 +3590,14 @@ def plot_explain(explanation, ax=None):
         v, t = np.nonzero((explanation.clusters == c) & (explanation.weights > 0))
         weights, ends = explanation.weights[v, t], explanation.weights.cumsum(axis=1)[v, t]
         bars = ax.barh(v, weights, left=ends - weights, color=colour, edgecolor="white", label=f"cluster {c}")
-        names = [explanation.name(anchor) for anchor in explanation.anchors[v, t]]
+        names = [_sample_name(explanation, anchor) for anchor in explanation.anchors[v, t]]
         names = [name if weight > 0.08 else "" for name, weight in zip(names, weights)]
         ax.bar_label(bars, names, label_type="center", fontsize="small", bbox={"color": "white", "pad": 1})
     names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    title = f"Why sample {explanation.name(explanation.sample)} is in cluster {explanation.label}"
+    title = f"Why sample {_sample_name(explanation, explanation.sample)} is in cluster {explanation.label}"
     return _labelled(ax, "weight of the anchor (its sample)", "slice (share in the decision)", title, xlim=(0, 1))
 
 
