@@ -2782,7 +2782,7 @@ def _profile(data, labels, k):
         table, seen = data.tables[v], slice(None) if data.seen is None else data.seen[:, v]
         rows, label = data.rows[seen], labels[seen]
         # Blocks so large that all their moments together need less memory than the table.
-        blocks = min(32, 1 + table.size // (2 * k * table.shape[1]))
+        blocks = min(32, 1 + table.size // (3 * k * table.shape[1]))
 
         def step(lo, hi):
             return _moments(table[rows[lo:hi]], label[lo:hi], k)
@@ -2794,25 +2794,28 @@ def _profile(data, labels, k):
 
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
 def _moments(rows, label, k):
-    """Count, mean and variance of each cluster in a block of rows: (k,), (k, d), (k, d)."""
-    count, mean, variance = np.bincount(label, minlength=k), *np.zeros((2, k, rows.shape[1]))
+    """Of each cluster in a block of rows the count (k,), a row, the mean less that row, the variance, (k, d) each."""
+    count, row, mean, variance = np.bincount(label, minlength=k), *np.zeros((3, k, rows.shape[1]))
     for c in np.flatnonzero(count):
         some = rows[label == c].astype(float)
         if sparse.issparse(some):
             mean[c], variance[c] = mean_variance_axis(some, axis=0)
         else:
-            shifted = some - some[0]  # so that an offset costs no digits
-            mean[c], variance[c] = some[0] + shifted.mean(axis=0), shifted.var(axis=0)
-    return count, mean, variance
+            row[c] = some[0]  # differences from it have no offset that would cost digits
+            some -= row[c]
+            mean[c], variance[c] = some.mean(axis=0), some.var(axis=0)
+    return count, row, mean, variance
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _pooled(moments):
-    """The same of all blocks together, from their `_moments`."""
-    counts, means, variances = map(np.array, zip(*moments))
-    count, weight = counts.sum(axis=0), counts[:, :, None] / np.maximum(counts.sum(axis=0), 1)[:, None]
+    """Count, mean and variance of each cluster in all blocks together, from their `_moments`."""
+    counts, rows, means, variances = map(np.array, zip(*moments))
+    count, row = counts.sum(axis=0), rows[(counts > 0).argmax(axis=0), np.arange(counts.shape[1])]
+    means += rows - row
+    weight = counts[:, :, None] / np.maximum(count, 1)[:, None]
     mean = (weight * means).sum(axis=0)
-    return count, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
+    return count, row + mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
 
 
 def _members(labels, k):
