@@ -3060,13 +3060,15 @@ p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal 
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #8886 }
 .n { text-align: right } .sortable td:nth-last-child(2) { min-width: 18rem }
 th button { font: inherit } [aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
-[style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar)); height: .6em; margin-right: .4em;
-  background: #cc6677; print-color-adjust: exact } .more::before { background: #6699cc }
+[style] { white-space: nowrap } [style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar));
+  height: .6em; margin-right: .4em; background: #cc6677; print-color-adjust: exact } .more::before { background: #69c }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
 article { border: 1px solid #8886; border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
-@media print { :root { color-scheme: light; font-size: 11px } form { display: none } }
+@media print { :root { color-scheme: light; font-size: 10px } form { display: none } .wide { overflow: visible }
+  button { all: unset } .sortable { font-size: .8rem } .sortable td:nth-last-child(2) { min-width: 0 }
+  h2 { break-after: avoid } .cards { display: block; columns: 2 } article { margin: 0 0 1rem } }
 </style></head><body><main><h1>$title</h1>$facts
-<h2>Look up a sample</h2><form><label>Number or name <input name="wanted" autocomplete="off"></label>
+<form><h2>Look up a sample</h2><label>Number or name <input name="wanted" autocomplete="off"></label>
 <button>Explain</button><output id="answer" tabindex="0"></output></form><p>$left_out</p>
 <h2>Clusters</h2><p>Sure: the mean membership of the samples in their cluster. Confused: the share of them with a
 membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would choose.
