@@ -3109,7 +3109,6 @@ _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class
 _VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
 _OTHER_NAMES = r"missingstatus|index|indices|(.*_)?folds?_?\d*"  # tables about samples that are no features
 _KERNEL_NAMES = r"(kh?|kernels?|gram)_?\d*"  # if they are square
-_DIGIT_VIEWS = ("pixels", "Fourier", "gradients", "profiles")
 
 
 def score(y_true, labels):
@@ -3663,49 +3662,26 @@ def plot_clusters(result, ax=None):
 # 12 command line
 
 
-def _kmeans_baseline(views, k, random_state=0):
-    """Labels of k-means on all scaled features together, the comparison of the digits demo."""
-    with _limits():
-        data = _arrange(_as_tables(views), None, True, [(["auto"] * len(views), 1)])
-        found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_
-    return found[np.argsort(data.rows)]
-
-
 def _demo(output, verbose):
     """Cluster the built-in digits, compare with simpler ways, draw a picture."""
-    views, y = digits_views()
-    result = cluster(dict(zip(_DIGIT_VIEWS, views)), 10, verbose=verbose)
+    from sklearn.preprocessing import scale
+
+    (views, y), names = digits_views(), ("pixels", "Fourier", "gradients", "profiles")
+    result = cluster(dict(zip(names, views)), 10, verbose=verbose)
     print("1797 handwritten digits, 8 x 8 pixels, 10 classes; the classes are used for the scores only.")
-    print(f"views: {', '.join(f'{name} ({view.shape[1]})' for name, view in zip(_DIGIT_VIEWS, views))}")
     print(f"cluster(views, 10): {result}")
-    rows = {"AGTF, all views": result.labels, "k-means, all views": _kmeans_baseline(views, 10)}
-    rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(_DIGIT_VIEWS, views)}
-    scores = {name: score(y, labels) for name, labels in rows.items()}
-    print(_score_table(scores))
-    for c in range(10):
-        digits = np.bincount(y[result.labels == c], minlength=10)
-        print(f"cluster {c}: {digits.sum()} samples, {digits.max()} of them the digit {digits.argmax()}")
-    _demo_picture(result, views[0].reshape(-1, 8, 8), {name: s["ACC"] for name, s in scores.items()}, output)
+    rows = {"AGTF, all views": result.labels}
+    rows["k-means, all views"] = KMeans(10, n_init=10, random_state=0).fit_predict(scale(np.hstack(views)))
+    rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(names, views)}
+    print(_score_table({name: score(y, labels) for name, labels in rows.items()}))
+    print(result.describe())
+    plot_gallery(result, views[0].reshape(-1, 8, 8)).figure.savefig(output, dpi=110)
     print(f"picture: {output}")
 
 
 def _score_table(scores):
-    names, width = list(next(iter(scores.values()))), max(map(len, scores))
-    lines = [" " * width + "".join(f"{name:>11}" for name in names)]
-    lines += [f"{row:{width}}" + "".join(f"{s[name]:11.3f}" for name in names) for row, s in scores.items()]
-    return "\n".join(lines)
-
-
-def _demo_picture(result, images, accuracies, output):
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 5), layout="constrained")
-    gallery, bars = figure.subplots(1, 2, width_ratios=[2, 1])
-    plot_gallery(result, images, ax=gallery)
-    bars.bar_label(bars.barh(*zip(*accuracies.items()), color=_colours(1)), fmt="%.3f", padding=3)
-    bars.invert_yaxis()
-    bars.set(xlim=(0, 1.15), xlabel="accuracy", title="Against simpler ways")
-    figure.savefig(output, dpi=110)
+    rows = [[name, *(f"{value:.3f}" for value in some.values())] for name, some in scores.items()]
+    return _text_table(["", *next(iter(scores.values()))], rows)
 
 
 def _run(given, parser, verbose):
@@ -3740,28 +3716,23 @@ def _run(given, parser, verbose):
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
     if y is not None and len(y) == len(labels):
         print(_score_table({"against the file's labels": score(y, labels)}))
-    if given.output:
-        columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
-        columns["label"] = labels
-        if given.memberships:
-            columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
-        _write_whole("labels", given.output, partial(_write_csv, columns))
-    if given.report:
-        _write_whole("report", given.report, result.report)
-    if given.save:
-        _write_whole("model", given.save, result.save)
+    columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
+    columns["label"] = labels
+    if given.memberships:
+        columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
+    writers = {"labels": (given.output, partial(_write_csv, columns))}
+    if not given.predict:
+        writers |= {"report": (given.report, result.report), "model": (given.save, result.save)}
+    for what, (path, write) in writers.items():
+        if path:
+            write(f"{path}.part")
+            os.replace(f"{path}.part", path)
+            print(f"{what}: {path}")
 
 
 def _write_csv(columns, path):
     with open(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
-
-
-def _write_whole(what, path, write):
-    """A file, whole or not at all."""
-    write(f"{path}.part")
-    os.replace(f"{path}.part", path)
-    print(f"{what}: {path}")
 
 
 def _main(arguments=None):
