@@ -3105,6 +3105,7 @@ form.onsubmit = event => {
 # ======================================================================================================================
 # 10 data and scores
 
+_TABLES = (".csv", ".parquet", ".feather")
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
 _VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
 _OTHER_NAMES = r"missingstatus|index|indices|(.*_)?folds?_?\d*"  # tables about samples that are no features
@@ -3178,39 +3179,39 @@ def load_views(path, views=None, labels=None, names=False):
     pandas is installed, with the features' names as columns and the samples' names, if they have any, as index.
     """
     paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
-    contents, found, y = _read(paths, [views] if isinstance(views, str) else views or (), labels)
-    if isinstance(found, ValueError):
+    (contents, y), chosen = _read(paths, labels), [views] if isinstance(views, str) else views or ()
+    try:
+        for name in chosen:
+            if name not in contents:
+                raise ValueError(f"it holds nothing called {name!r}")
+        if paths[0].lower().endswith(_TABLES):
+            found = {name: contents[name] for name in chosen or contents}
+        else:
+            found, y = _choose(contents, chosen, labels)
+    except ValueError as error:
         how = 'Choose by name: load_views(path, views="data", labels="truth")'
-        raise ValueError(f"{', '.join(paths)}: {found}. Contents:\n{_listing(contents)}\n{how}")
+        raise ValueError(f"{', '.join(paths)}: {error}.\nContents:\n{_listing(contents)}\n{how}") from None
     return found if names else [np.asarray(x) if hasattr(x, "columns") else x for x in found.values()], y
 
 
-def _read(paths, views=(), label=None):
-    """What the files hold, by name; the views among it, or the error that says why they are not clear; the labels."""
+def _read(paths, label=None):
+    """What the files hold, by name, and labels found in tables."""
     kinds = {os.path.splitext(p)[1].lower() for p in paths}
-    if kinds and kinds <= {".csv", ".parquet", ".feather"}:
-        found, y = _read_tables(paths, label)
-        contents = {name: np.asarray(table) for name, table in found.items()}
-        unknown = [name for name in views if name not in found]
-        if unknown:
-            return contents, ValueError(f"there is no file called {unknown[0]!r}"), None
-        return contents, {name: found[name] for name in views or found}, y
+    if kinds and kinds <= set(_TABLES):
+        return _read_tables(paths, label)
     if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
         wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
         raise ValueError(f"give {wanted}; got {', '.join(paths)}")
-    contents = _read_arrays(paths[0])
-    try:
-        return contents, *_choose(contents, views, label)
-    except ValueError as error:
-        return contents, error, None
+    return _read_arrays(paths[0]), None
 
 
 def _show(paths):
     """What the files hold, and what load_views reads from them, as text."""
-    contents, views, y = _read(paths)
-    lines = ["contents:", _listing(contents), "read as:"]
-    if isinstance(views, ValueError):
-        return "\n".join([*lines, f"  nothing, until load_views is told what: {views}"])
+    lines = ["contents:", _listing(_read(paths)[0]), "read as:"]
+    try:
+        views, y = load_views(paths, names=True)
+    except ValueError as error:
+        return "\n".join([*lines, f"  nothing, until load_views is told what: {str(error).splitlines()[0]}"])
     for name, view in views.items():
         missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
         lines.append(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
@@ -3221,6 +3222,7 @@ def _show(paths):
 def _listing(contents):
     lines = []
     for name, value in contents.items():
+        value = np.asarray(value) if hasattr(value, "columns") else value
         kind = {"O": "cell array", "U": "text", "V": "struct"}.get(value.dtype.kind, f"{value.dtype} array")
         cells = ", ".join(str(cell.shape) for cell in _cells(value)[:12]) if value.dtype == object else ""
         lines.append(f"  {name}: {kind} {value.shape} {cells}".rstrip())
@@ -3229,16 +3231,13 @@ def _listing(contents):
 
 def _read_arrays(path):
     """The variables of a .mat or .npz file."""
-    from scipy.io import loadmat
+    from scipy.io.matlab import loadmat, matfile_version
 
     try:
         if path.lower().endswith(".npz"):
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as contents:
                 return dict(contents)
-        try:
-            contents = loadmat(path)
-        except NotImplementedError:
-            contents = _read_hdf5(path)
+        contents = _read_hdf5(path) if matfile_version(path)[0] == 2 else loadmat(path)
         return {name: value for name, value in contents.items() if not name.startswith("__")}
     except OSError:
         raise
@@ -3272,8 +3271,11 @@ def _read_hdf5(path):
 
 def _read_tables(paths, label):
     """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
-    tables, y, order = [], None, None
-    for path in paths:
+    tables, y, order = {}, None, None
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
+    if len(set(stems)) < len(stems):
+        stems = [f"{stem} {v}" for v, stem in enumerate(stems)]
+    for path, stem in zip(paths, stems):
         try:
             table, found, samples = _read_table(path, label)
         except ImportError as error:
@@ -3289,12 +3291,10 @@ def _read_tables(paths, label):
             table, found = table.iloc[rows], None if found is None else found[rows]
         y = found if y is None else y
         if table.shape[1]:  # a file may hold nothing but labels
-            tables.append((os.path.splitext(os.path.basename(path))[0], table))
+            tables[stem] = table
     if label is not None and y is None:
         raise ValueError(f"{', '.join(paths)}: there is no column called {label!r}")
-    if len({stem for stem, _ in tables}) < len(tables):
-        tables = [(f"{stem} {v}", table) for v, (stem, table) in enumerate(tables)]
-    return dict(tables), y
+    return tables, y
 
 
 def _read_table(path, label):
@@ -3337,9 +3337,8 @@ def _choose(contents, chosen=(), label=None):
     labels = [label]
     if label is None:
         labels = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
-    for name in (*chosen, *labels):
-        if name not in contents:
-            raise ValueError(f"it holds nothing called {name!r}")
+    elif label not in contents:
+        raise ValueError(f"it holds nothing called {label!r}")
     y = max((_label_vector(contents[name]) for name in labels), key=len, default=[])
     if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
