@@ -3022,26 +3022,24 @@ def _report(result, path):
 def _lookup(result, typical, room):
     """What the page knows of single samples, JSON of at most `room` bytes, and a sentence on what was left out."""
     n, certainty = len(result.labels), result.memberships.max(axis=1)
-    order = [*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()]
     percent = np.rint(100 * certainty).astype(int)
     facts = list(zip(result.labels.tolist(), percent.tolist(), result.sample_names or [None] * n))
-    samples, left = _that_fit(((i, facts[i]) for i in order), 0.8 * room)
-    why, _ = _that_fit(((i, str(result.explain(i))) for i in samples), left + 0.2 * room)
+    order = dict.fromkeys([*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()])
+    samples, why, left = {}, {}, room
+    for i in order:
+        left -= len(_json({i: facts[i]}))
+        if left < 0.2 * room:
+            break
+        samples[i] = facts[i]
+    for i in samples:
+        text = str(result.explain(i))
+        left -= len(_json({i: text}))
+        if left < 0:
+            break
+        why[i] = text
     left_out = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
 {n - len(samples)} are not listed at all; the least certain were kept. In Python, result.explain(i) explains any."""
     return _json({"samples": samples, "why": why}), left_out if len(why) < n else ""
-
-
-def _that_fit(entries, room):
-    """The first of the entries (key, value), as many as `room` bytes of JSON hold, and the room that is left."""
-    kept = {}
-    for key, value in entries:
-        size = len(_json({key: value}))
-        if size > room:
-            break
-        room -= size
-        kept[key] = value
-    return kept, room
 
 
 def _json(data):
