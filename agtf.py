@@ -1948,21 +1948,17 @@ class Result:
         return given
 
     def explain(self, i):
-        """Why sample i, a number or a name, is where it is: an `Explanation`, which prints as a table of anchors, votes
-        and shares."""
+        """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
+
+        `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k), `shares` (slices,);
+        `favoured` is the cluster with most votes: if not the `label`, the factorisation overruled the anchors.
+        """
         if isinstance(i, str):
             if (self.sample_names or []).count(i) != 1:
                 known = "have no names" if self.sample_names is None else f"are called {self.sample_names[0]!r}, ..."
                 raise KeyError(f"no one sample is called {i!r}; the samples {known}")
             i = self.sample_names.index(i)
-        i = range(len(self.labels))[i]
-        memberships, index = self._slice_memberships(), self._index[i]
-        votes, label = _votes(self._index[[i]], self._weight[[i]], memberships)[0], int(self.labels[i])
-        support = votes[:, label].sum()
-        shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
-        clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
-        anchors, names = self.anchors[index], self.sample_names
-        return Explanation(i, label, self.slices, anchors, self._weight[i], clusters, votes, shares, names)
+        return _explain(self, range(len(self.labels))[i])
 
     def describe(self, cluster=None):
         """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
@@ -2059,39 +2055,6 @@ def load(path):
     profile = [[arrays[f"profile {v} {i}"] for i in range(3)] for v in range(len(facts["view_names"]))]
     graph = {"_index": arrays["graph index"], "_weight": arrays["graph weight"]}
     return Result(**fields, **graph, history=history, _anchors=anchors, _profile=profile, _told=arrays["told"])
-
-
-@dataclass(eq=False)
-class Explanation:
-    """One sample's decision: `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k)."""
-
-    sample: int
-    label: int
-    slices: list
-    anchors: np.ndarray
-    weights: np.ndarray
-    clusters: np.ndarray
-    votes: np.ndarray
-    shares: np.ndarray
-    sample_names: list | None = None
-
-    @property
-    def favoured(self):
-        """The cluster with most votes; where it is not the label, the factorisation overruled the anchors."""
-        return int(self.votes.sum(axis=0).argmax())
-
-    def __str__(self):
-        title = f"sample {_sample_name(self, self.sample)} is in cluster {self.label}"
-        if self.favoured != self.label:
-            title += f", although its anchors' votes favour cluster {self.favoured}"
-        rows = []
-        for v, name in enumerate(self.slices):
-            best = [c for c in np.argsort(-self.votes[v], kind="stable")[:3] if self.votes[v, c] >= 0.005]
-            votes = ", ".join(f"{c}: {self.votes[v, c]:.2f}" for c in best)
-            near = [(t, w) for t, w in enumerate(self.weights[v]) if w > 0][:4]
-            anchors = (f"{_sample_name(self, self.anchors[v, t])} x {w:.2f} > {self.clusters[v, t]}" for t, w in near)
-            rows.append((_printable(name), f"{self.shares[v]:.0%}", votes, "  ".join(anchors)))
-        return f"{title}\n{_text_table(('slice', 'share', 'votes', 'anchors: sample x weight > cluster'), rows)}"
 
 
 # ======================================================================================================================
@@ -2886,7 +2849,7 @@ def _html_table(header, rows, kind=""):
 
 
 class Description(SimpleNamespace):
-    """Clusters as `Result.describe` finds them: prints as tables, in notebooks too; the numbers are attributes."""
+    """What `describe` or `explain` finds: prints as tables, in notebooks too; the numbers are attributes."""
 
     def __repr__(self):
         tables = [f"{title}\n{_text_table(header, rows)}" for title, header, rows in self.tables]
@@ -2897,11 +2860,36 @@ class Description(SimpleNamespace):
         return f"<h3>{escape(self.title)}</h3>{''.join(tables)}"
 
     def to_frame(self):
-        """The numbers as a pandas DataFrame: a line per cluster, or per feature of the one cluster."""
+        """The numbers as a pandas DataFrame: a line per cluster, per feature of one cluster, or per slice."""
         import pandas
 
         names, values = zip(*self.columns)
         return pandas.DataFrame(dict(enumerate(values))).set_axis(names, axis=1)
+
+
+def _explain(result, i):
+    """One sample, see `Result.explain`."""
+    memberships, index, weights = result._slice_memberships(), result._index[i], result._weight[i]
+    votes, label = _votes(index[None], weights[None], memberships)[0], int(result.labels[i])
+    clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
+    support, favoured = votes[:, label].sum(), int(votes.sum(axis=0).argmax())
+    shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
+    title = f"sample {_sample_name(result, i)} is in cluster {label}"
+    if favoured != label:
+        title += f", although its anchors' votes favour cluster {favoured}"
+    rows = []
+    for v, name in enumerate(result.slices):
+        best = [c for c in np.argsort(-votes[v], kind="stable")[:3] if votes[v, c] >= 0.005]
+        anchors = [f"{_sample_name(result, result.anchors[j])} x {weight:.2f} > {c}"
+                   for j, weight, c in zip(index[v], weights[v], clusters[v]) if weight > 0]  # fmt: skip
+        voted = ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best)
+        rows.append((_printable(name), f"{shares[v]:.0%}", voted, "  ".join(anchors[:4])))
+    return Description(
+        title=title, sample=i, label=label, favoured=favoured, slices=result.slices, anchors=result.anchors[index],
+        weights=weights, clusters=clusters, votes=votes, shares=shares, sample_names=result.sample_names,
+        tables=[("how its anchors vote", ("slice", "share", "votes", "anchors: sample x weight > cluster"), rows)],
+        columns=[("slice", result.slices), ("share", shares), ("votes", list(votes))],
+    )  # fmt: skip
 
 
 def _describe(result):
@@ -3350,10 +3338,20 @@ def _choose(contents, chosen=(), label=None):
                 raise ValueError(f"{name!r} is no table of numbers")
             key = f"view {len(views)}" if contents[name].dtype == object else name
             views[key] = cell if cell.ndim == 2 else cell.reshape(len(cell), -1)  # images
-    views = _oriented(views, n)
+    shapes = [view.shape for view in views.values()]
+    if n is None:
+        n = next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
+    if any(n not in shape for shape in shapes):
+        number = f"number of samples {n}" if n else "number of samples"
+        raise ValueError(f"it holds views whose shapes {', '.join(map(str, shapes))} share no {number}")
     if index and len(index) != len(views):
         raise ValueError(f"there are {len(views)} views, but `index` lists the samples seen in {len(index)}")
-    return views | {name: _only_seen(views[name], seen) for name, seen in zip(views, index)}, y if len(y) else None
+    turned = {shape[0] != n for shape in shapes if shape != (n, n)} == {True}  # a square table lies as the others do
+    for v, (name, view) in enumerate(views.items()):
+        view = view.T if turned or view.shape[0] != n else view
+        view = sparse.csr_array(view) if sparse.issparse(view) else view
+        views[name] = _only_seen(view, index[v]) if index else view
+    return views, y if len(y) else None
 
 
 def _cells(value):
@@ -3404,20 +3402,6 @@ def _same(a, b):
     if sparse.issparse(a) and sparse.issparse(b):
         return a.shape == b.shape and (a != b).nnz == 0
     return np.array_equal(a, b, equal_nan=True)
-
-
-def _oriented(tables, n):
-    """Tables with samples as rows: n of them, or as many as all tables have in common."""
-    shapes = [table.shape for table in tables.values()]
-    if n is None:
-        n = next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
-    if any(n not in shape for shape in shapes):
-        number = f"number of samples {n}" if n else "number of samples"
-        raise ValueError(f"it holds views whose shapes {', '.join(map(str, shapes))} share no {number}")
-    # A square table lies as the others do.
-    turned = {shape[0] != n for shape in shapes if shape != (n, n)} == {True}
-    tables = {name: table.T if turned or table.shape[0] != n else table for name, table in tables.items()}
-    return {name: sparse.csr_array(table) if sparse.issparse(table) else table for name, table in tables.items()}
 
 
 def _only_seen(view, seen):
