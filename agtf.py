@@ -2968,10 +2968,10 @@ def _describe_cluster(result, everything, c):
         rows = [(_printable(name[j]), f"{difference[j]:+.2f}", f"{mean[j]:.4g}", f"{others[j]:.4g}")
                 for j in np.flatnonzero(view == v)[:5]]  # fmt: skip
         found.tables.append((f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}", header, rows))
-    name = partial(_sample_name, result)
-    rows = [(what, ", ".join(map(name, getattr(found, what)[:8]))) for what in ("typical", "anchors")]
+    called = partial(_sample_name, result)
+    rows = [(what, ", ".join(map(called, getattr(found, what)[:8]))) for what in ("typical", "anchors")]
     found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
-    rows = [(name(inside[i]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i])) for i in torn[:8]]
+    rows = [(called(inside[i]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i])) for i in torn[:8]]
     title = f"{len(torn)} samples on its border, the most torn first"
     found.tables.append((title, ("sample", "here", "there", "cluster"), rows))
     return found

@@ -74,7 +74,7 @@ def test_explain_names_anchors_votes_and_shares(fitted):
         assert why.shares.sum() == pytest.approx(1)
         assert why.votes.sum(axis=0).argmax() == why.label
         lines = str(why).splitlines()
-        assert lines[0] == f"sample {why.sample} is in cluster {why.label}" and len(lines) == 5
+        assert lines[0] == f"sample {why.sample} is in cluster {why.label}" and len(lines) == 7
     with pytest.raises(IndexError):
         result.explain(60)
 
