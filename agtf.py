@@ -2788,8 +2788,8 @@ def _members(labels, k):
 
 @np.errstate(over="ignore", invalid="ignore")
 def _compare(result):
-    """Every cluster against all other samples: the view, number and name of all D features, and (k, D) arrays of their
-    standardised differences (Cohen's d), of their means, and of the others' means."""
+    """Every cluster against all other samples: the views, numbers and names of all D features, and (k, D) arrays of
+    their standardised differences (Cohen's d), of their means, and of the others' means."""
     widths = [mean.shape[1] for _, mean, _ in result._profile]
     count, mean, variance = zip(*result._profile)
     weight = np.repeat(np.column_stack(count), widths, axis=1).astype(float)
@@ -2804,10 +2804,10 @@ def _compare(result):
     rounding = 1e-12 * np.abs(origin) + np.finfo(float).tiny  # features that are the same everywhere differ by less
     deviation = np.maximum(np.sqrt(spread / weight.sum(axis=0)), np.abs(difference) / _STRONGEST)
     names = [given or [f"feature {j}" for j in range(d)] for given, d in zip(result.feature_names, widths)]
-    return SimpleNamespace(
-        view=np.repeat(np.arange(len(widths)), widths), number=np.concatenate(list(map(np.arange, widths))),
-        name=np.array(sum(names, []), object), difference=np.nan_to_num(difference / np.maximum(deviation, rounding)),
-        mean=np.where(weight > 0, mean, np.nan), others=np.where(rest > 0, others + origin, np.nan),
+    return dict(
+        views=np.repeat(np.arange(len(widths)), widths), features=np.concatenate(list(map(np.arange, widths))),
+        names=np.array(sum(names, []), object), differences=np.nan_to_num(difference / np.maximum(deviation, rounding)),
+        means=np.where(weight > 0, mean, np.nan), other_means=np.where(rest > 0, others + origin, np.nan),
     )  # fmt: skip
 
 
@@ -2911,17 +2911,18 @@ def _describe(result):
     for c, some in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
         typical[c, : len(some)] = some[:8]
     features = _compare(result)
-    top = np.argsort(-np.abs(features.difference), axis=1, kind="stable")[:, :3]
+    top = np.argsort(-np.abs(features["differences"]), axis=1, kind="stable")[:, :3]
+    views, names, differences = features["views"][top], features["names"][top], features["differences"]
+    differences = np.take_along_axis(differences, top, axis=1)
     found = Description(
         title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
         confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), typical=typical,
-        views=features.view[top], features=features.number[top],
-        differences=np.take_along_axis(features.difference, top, axis=1), _features=features,
+        views=views, features=features["features"][top], differences=differences, _features=features,
     )  # fmt: skip
     slices, lines = [_printable(x, 20) for x in result.slices], []
     for c in range(k):
-        strongest = [(j, d) for j, d in zip(top[c], found.differences[c]) if d]
-        apart = "; ".join(f"{slices[features.view[j]]}: {_printable(features.name[j])} {d:+.1f}" for j, d in strongest)
+        strongest = zip(views[c], names[c], differences[c])
+        apart = "; ".join(f"{slices[v]}: {_printable(name)} {d:+.1f}" for v, name, d in strongest if d)
         some = ", ".join(_sample_name(result, i) for i in typical[c, :3] if i >= 0)
         near = str(closest[c]) if closest[c] >= 0 else "-"
         shares = [f"{x:.0%}" for x in (found.certainty[c], found.confused[c], *found.agreement[c])]
@@ -2937,37 +2938,33 @@ def _describe(result):
 
 def _describe_cluster(result, everything, c):
     """One cluster, see `Result.describe`, from the description of all."""
-    features = everything._features
-    order = np.argsort(-np.abs(features.difference[c]), kind="stable")
-    view, name, number = features.view[order], features.name[order], features.number[order]
-    difference, mean, others = (x[c, order] for x in (features.difference, features.mean, features.others))
+    order = np.argsort(-np.abs(everything._features["differences"][c]), kind="stable")
+    features = {name: x[order] if x.ndim == 1 else x[c, order] for name, x in everything._features.items()}
     certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
     voters = voters[np.argsort(-certainty[voters], kind="stable")]
     voters = voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # once, not per draw
     inside = np.flatnonzero(result.labels == c)
-    here, there = result.memberships[inside, c], result.memberships[inside]
-    there[:, c] = -1.0
-    neighbours = there.argmax(axis=1)
-    there = there.max(axis=1)
+    here, others = result.memberships[inside, c], result.memberships[inside]
+    others[:, c] = -1.0
+    neighbours, there = others.argmax(axis=1), others.max(axis=1)
     torn = np.flatnonzero(there > _TORN)
     torn = torn[np.argsort(here[torn] - there[torn], kind="stable")]
     found = Description(
         cluster=c, size=len(inside), certainty=everything.certainty[c], closest=int(everything.closest[c]),
-        confused=everything.confused[c], agreement=everything.agreement[c], views=view, features=number, names=name,
-        differences=difference, means=mean, other_means=others, anchors=result.anchors[voters],
+        confused=everything.confused[c], agreement=everything.agreement[c], **features, anchors=result.anchors[voters],
         anchor_certainty=certainty[voters], typical=everything.typical[c][everything.typical[c] >= 0],
         border=inside[torn], neighbours=neighbours[torn], border_memberships=np.column_stack([here, there])[torn],
     )  # fmt: skip
     near = f", closest to cluster {found.closest}, confused {found.confused:.0%}" if found.closest >= 0 else ""
     found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
-    header = "feature", "difference", "mean", "others"
-    view_names = [result.view_names[v] for v in view]
-    found.columns = list(zip(("view", *header), (view_names, name, difference, mean, others)))
+    header, numbers = ("feature", "difference", "mean", "others"), (found.differences, found.means, found.other_means)
+    view_names = [result.view_names[v] for v in found.views]
+    found.columns = list(zip(("view", *header), (view_names, found.names, *numbers)))
     found.tables = []
-    for v, view_name in enumerate(result.view_names):
-        rows = [(_printable(name[j]), f"{difference[j]:+.2f}", f"{mean[j]:.4g}", f"{others[j]:.4g}")
-                for j in np.flatnonzero(view == v)[:5]]  # fmt: skip
-        found.tables.append((f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}", header, rows))
+    for v, name in enumerate(result.view_names):
+        some = [x[found.views == v][:5] for x in (found.names, *numbers)]
+        rows = [(_printable(x), f"{d:+.2f}", f"{mean:.4g}", f"{others:.4g}") for x, d, mean, others in zip(*some)]
+        found.tables.append((f"{_printable(name)}, which agrees on {found.agreement[v]:.0%}", header, rows))
     called = partial(_sample_name, result)
     rows = [(what, ", ".join(map(called, getattr(found, what)[:8]))) for what in ("typical", "anchors")]
     found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
@@ -3622,9 +3619,9 @@ def plot_profile(result, c, ax=None):
 def plot_clusters(result, ax=None):
     """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
     found, ax = result.describe(), _axes(ax, 6, 5)
-    there, view = np.flatnonzero(found.sizes), found._features.view
+    there, view = np.flatnonzero(found.sizes), found._features["views"]
     # Every view counts alike, and no feature for everything.
-    points = np.clip(found._features.difference[there], -5, 5) / np.sqrt(np.bincount(view))[view]
+    points = np.clip(found._features["differences"][there], -5, 5) / np.sqrt(np.bincount(view))[view]
     U, s, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)  # their principal directions
     x, y = np.pad(U * s, ((0, 0), (0, 2)))[:, :2].T
     joined = found.mixing[np.ix_(there, there)]
