@@ -610,12 +610,12 @@ def _named_features(given, view_names, columns, tables):
         if name not in view_names:
             raise ValueError(f"feature_names has an unknown view {name!r}: they are {', '.join(map(repr, view_names))}")
     for name, own, table in zip(view_names, columns, tables):
-        names, d = given.setdefault(name, own), table.shape[1]
-        if names is not own and own is not None:
+        names, d = given.get(name), table.shape[1]
+        if names is not None and own is not None:
             raise ValueError(f"feature_names: {name!r} is a DataFrame with names of its own")
         if names is not None and (len(names) != d or len(set(names)) < d):
             raise ValueError(f"feature_names must be {d} different names for {name!r}, got {len(names)}")
-    return [given[name] for name in view_names]
+    return [given.get(name, own) for name, own in zip(view_names, columns)]
 
 
 def _aligned(views, where, join):
