@@ -2870,6 +2870,7 @@ class Description(SimpleNamespace):
 def _explain(result, i):
     """One sample, see `Result.explain`."""
     memberships, index, weights = result._slice_memberships(), result._index[i], result._weight[i]
+    anchors = result.anchors[index]
     votes, label = _votes(index[None], weights[None], memberships)[0], int(result.labels[i])
     clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
     support, favoured = votes[:, label].sum(), int(votes.sum(axis=0).argmax())
@@ -2880,13 +2881,13 @@ def _explain(result, i):
     rows = []
     for v, name in enumerate(result.slices):
         best = [c for c in np.argsort(-votes[v], kind="stable")[:3] if votes[v, c] >= 0.005]
-        anchors = [f"{_sample_name(result, result.anchors[j])} x {weight:.2f} > {c}"
-                   for j, weight, c in zip(index[v], weights[v], clusters[v]) if weight > 0]  # fmt: skip
         voted = ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best)
-        rows.append((_printable(name), f"{shares[v]:.0%}", voted, "  ".join(anchors[:4])))
+        near = [(_sample_name(result, anchors[v, t]), t) for t in np.flatnonzero(weights[v] > 0)[:4]]
+        text = "  ".join(f"{anchor} x {weights[v, t]:.2f} > {clusters[v, t]}" for anchor, t in near)
+        rows.append((_printable(name), f"{shares[v]:.0%}", voted, text))
     return Description(
-        title=title, sample=i, label=label, favoured=favoured, slices=result.slices, anchors=result.anchors[index],
-        weights=weights, clusters=clusters, votes=votes, shares=shares, sample_names=result.sample_names,
+        title=title, sample=i, label=label, favoured=favoured, slices=result.slices, anchors=anchors, weights=weights,
+        clusters=clusters, votes=votes, shares=shares, sample_names=result.sample_names,
         tables=[("how its anchors vote", ("slice", "share", "votes", "anchors: sample x weight > cluster"), rows)],
         columns=[("slice", result.slices), ("share", shares), ("votes", list(votes))],
     )  # fmt: skip

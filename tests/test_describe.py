@@ -270,6 +270,8 @@ def test_frames(problem):
     np.testing.assert_array_equal(frame["difference"], one.differences)
     assert frame["feature"][list(one.views).index(0)] == f"{BAD_NAME} {one.features[one.views == 0][0]}"
     assert set(frame["view"]) == set(result.view_names)
+    why = result.explain(0)
+    assert list(why.to_frame()["slice"]) == result.slices and "&lt;b&gt;" in why._repr_html_()
 
 
 @needs_jit
