@@ -49,6 +49,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix, pair_confusion_matrix
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController  # which scikit-learn needs, too
 
@@ -575,15 +576,14 @@ class _Tables:
         return self.tables[0].shape[0]
 
 
-def _as_tables(views, fewest_rows=1, join="inner"):
+def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
     """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
     _check_choice("join", join, ("inner", "outer"))
+    keys = None
     if sparse.issparse(views):  # of which the "dok" format is a dict
         views = [views]
-    names = list(map(str, views)) if isinstance(views, dict) else None
-    where = [f"views[{key!r}]" for key in views] if isinstance(views, dict) else None
-    if isinstance(views, dict):
-        views = list(views.values())
+    elif isinstance(views, dict):
+        keys, views = list(views), list(views.values())
     elif hasattr(views, "shape") or hasattr(views, "__array__") or hasattr(views, "__dataframe__"):
         views = [views]
     elif not isinstance(views, (list, tuple)):
@@ -592,15 +592,33 @@ def _as_tables(views, fewest_rows=1, join="inner"):
         views = [np.asarray(views)]  # one table as a list of rows
     if len(views) == 0:
         raise ValueError("views is empty: give at least one (samples, features) table")
-    where = where or [f"views[{v}]" for v in range(len(views))]
+    where = [f"views[{key!r}]" for key in keys or range(len(views))]
+    names = [f"view {v}" for v in range(len(views))] if keys is None else list(map(str, keys))
     views, sample_names = _aligned(views, where, join)
-    feature_names = [_column_names(view) for view in views]
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
         if table.shape[0] != tables[0].shape[0]:
             rows = f"{where[v]} has {table.shape[0]} rows, {where[0]} has {tables[0].shape[0]}"
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
-    return _Tables(tables, where, names or [f"view {v}" for v in range(len(views))], feature_names, sample_names)
+    feature_names = _named_features(feature_names or {}, names, list(map(_column_names, views)), tables)
+    return _Tables(tables, where, names, feature_names, sample_names)
+
+
+def _named_features(given, view_names, columns, tables):
+    """Of every view the names of its features: those of its columns, or those given in a dict by view name."""
+    if not isinstance(given, dict):
+        raise TypeError(f"feature_names must be a dict of lists by view name, got {type(given).__name__}")
+    given = {str(name): list(map(str, names)) for name, names in given.items()}
+    for name in given:
+        if name not in view_names:
+            raise ValueError(f"feature_names has an unknown view {name!r}: they are {', '.join(map(repr, view_names))}")
+    for name, own, table in zip(view_names, columns, tables):
+        names, d = given.get(name), table.shape[1]
+        if names is not None and own is not None:
+            raise ValueError(f"feature_names: {name!r} is a DataFrame with names of its own")
+        if names is not None and (len(names) != d or len(set(names)) < d):
+            raise ValueError(f"feature_names must be {d} different names for {name!r}, got {len(names)}")
+    return [given.get(name, own) for name, own in zip(view_names, columns)]
 
 
 def _aligned(views, where, join):
@@ -608,32 +626,27 @@ def _aligned(views, where, join):
 
     With join="outer" the rows are all labels that any of them has, and those that a view has not are NaN in it.
     """
-    frames = [v for v, view in enumerate(views) if hasattr(view, "index") and hasattr(view, "reindex")]
-    if not frames:
+    labels = {v: view.index for v, view in enumerate(views) if hasattr(view, "index") and hasattr(view, "reindex")}
+    if not labels:
         return views, None
-    first, views = views[frames[0]].index, list(views)
-    if join == "outer" and len(frames) == len(views):
-        for v in frames:
-            if not views[v].index.is_unique:
-                raise ValueError(f"{where[v]} has a row label twice, so views can't be joined by label")
-            first = first.append(views[v].index.difference(first, sort=False))
-        return [view.reindex(first) for view in views], list(map(str, first))
-    for v in frames[1:]:
-        index = views[v].index
-        if index.equals(first):
-            continue
-        for name, labels in ((where[frames[0]], first), (where[v], index)):
-            if not labels.is_unique:
-                twice = labels[labels.duplicated()][0]
-                raise ValueError(f"{name} has the row label {twice!r} twice, so views can't be matched by label")
-        strangers = index.symmetric_difference(first, sort=False)
-        if len(strangers):
-            differ = f"the row labels of {where[v]} and {where[frames[0]]} differ in {len(strangers)}"
+    start, first = next(iter(labels.items()))
+    others = {v: index for v, index in labels.items() if not index.equals(first)}
+    for v, index in labels.items():
+        if others and not index.is_unique:
+            twice = index[index.duplicated()][0]
+            raise ValueError(f"{where[v]} has the row label {twice!r} twice, so views can't be matched by label")
+    for v, index in others.items():
+        strangers = index.symmetric_difference(labels[start], sort=False)
+        if join == "outer" and len(labels) == len(views):
+            first = first.union(index, sort=False)
+        elif len(strangers):
+            differ = f"the row labels of {where[v]} and {where[start]} differ in {len(strangers)}"
             hint = 'every view must describe the same samples, unless join="outer"'
             raise ValueError(f"{differ}, first {strangers[0]!r}: {hint}")
-        views[v] = views[v].reindex(first)
-    counts = first.equals(type(first)(range(len(first)))) if first.dtype.kind in "iu" else False
-    return views, None if counts else list(map(str, first))
+    if others:
+        views = [view.reindex(first) if v in labels else view for v, view in enumerate(views)]
+    only_count = first.dtype.kind in "iu" and first.equals(type(first)(range(len(first))))
+    return views, None if only_count else list(map(str, first))
 
 
 def _column_names(view):
@@ -671,18 +684,15 @@ def _as_table(view, name, fewest_rows):
 def _rows_seen(table, name, wanted, lo, hi):
     """Which of the wanted rows were observed: not those of nothing but NaN. Other NaN, or infinity, is an error."""
     block, wanted = table[lo:hi], wanted[lo:hi]
-    values = block.data if sparse.issparse(block) else block
-    if values.dtype.kind != "f" or np.isfinite(values).all():
-        return wanted
     if sparse.issparse(block):
-        row = np.repeat(np.arange(hi - lo), np.diff(block.indptr))
-        column, many = block.indices, np.bincount(row, np.isnan(values), hi - lo)
+        entries = block.tocoo()
+        at = np.flatnonzero(~np.isfinite(entries.data))
+        row, column, values = entries.row[at], entries.col[at], entries.data[at]
     else:
-        row, column = np.indices(block.shape, sparse=True)
-        row, column = np.broadcast_to(row, block.shape), np.broadcast_to(column, block.shape)
-        many = np.isnan(values).sum(axis=1)
-    wanted = wanted & (many < table.shape[1])
-    bad = ~np.isfinite(values) & wanted[row]
+        row, column = np.nonzero(~np.isfinite(block))
+        values = block[row, column]
+    wanted = wanted & (np.bincount(row, np.isnan(values), hi - lo) < table.shape[1])
+    bad = wanted[row]
     if bad.any():
         rows, columns = row[bad], column[bad]
         where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + lo}, column {columns[0]}"
@@ -1964,21 +1974,17 @@ class Result:
         return given
 
     def explain(self, i):
-        """Why sample i, a number or a name, is where it is: an `Explanation`, which prints as a table of anchors, votes
-        and shares."""
+        """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
+
+        `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k), `shares` (slices,);
+        `favoured` is the cluster with most votes: if not the `label`, the factorisation overruled the anchors.
+        """
         if isinstance(i, str):
             if (self.sample_names or []).count(i) != 1:
                 known = "have no names" if self.sample_names is None else f"are called {self.sample_names[0]!r}, ..."
                 raise KeyError(f"no one sample is called {i!r}; the samples {known}")
             i = self.sample_names.index(i)
-        i = range(len(self.labels))[i]
-        memberships, index = self._slice_memberships(), self._index[i]
-        votes, label = _votes(self._index[[i]], self._weight[[i]], memberships)[0], int(self.labels[i])
-        support = votes[:, label].sum()
-        shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
-        clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
-        anchors, names = self.anchors[index], self.sample_names
-        return Explanation(i, label, self.slices, anchors, self._weight[i], clusters, votes, shares, names)
+        return _explain(self, range(len(self.labels))[i])
 
     def describe(self, cluster=None):
         """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
@@ -2075,44 +2081,6 @@ def load(path):
     profile = [[arrays[f"profile {v} {i}"] for i in range(3)] for v in range(len(facts["view_names"]))]
     graph = {"_index": arrays["graph index"], "_weight": arrays["graph weight"]}
     return Result(**fields, **graph, history=history, _anchors=anchors, _profile=profile, _told=arrays["told"])
-
-
-@dataclass(eq=False)
-class Explanation:
-    """One sample's decision: `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k)."""
-
-    sample: int
-    label: int
-    slices: list
-    anchors: np.ndarray
-    weights: np.ndarray
-    clusters: np.ndarray
-    votes: np.ndarray
-    shares: np.ndarray
-    sample_names: list | None = None
-
-    def name(self, i):
-        return str(i) if self.sample_names is None else _printable(self.sample_names[i])
-
-    @property
-    def favoured(self):
-        """The cluster with most votes; where it is not the label, the factorisation overruled the anchors."""
-        return int(self.votes.sum(axis=0).argmax())
-
-    def __str__(self):
-        lines = [f"sample {self.name(self.sample)} is in cluster {self.label}"]
-        if self.favoured != self.label:
-            lines[0] += f", although its anchors' votes favour cluster {self.favoured}"
-        width = max(8, *map(len, self.slices))
-        lines.append(f"{'slice':{width}} {'share':>5}  {'votes':24}  anchors: sample x weight > cluster")
-        for v, name in enumerate(self.slices):
-            best = [c for c in np.argsort(-self.votes[v], kind="stable")[:3] if self.votes[v, c] >= 0.005]
-            votes = ", ".join(f"{c}: {self.votes[v, c]:.2f}" for c in best)
-            near = [t for t in range(self.weights.shape[1]) if self.weights[v, t] > 0][:4]
-            parts = ((self.name(self.anchors[v, t]), self.weights[v, t], self.clusters[v, t]) for t in near)
-            text = "  ".join(f"{name} x {weight:.2f} > {c}" for name, weight, c in parts)
-            lines.append(f"{name:{width}} {self.shares[v]:5.0%}  {votes:24}  {text}")
-        return "\n".join(lines)
 
 
 # ======================================================================================================================
@@ -2278,9 +2246,9 @@ def _resolve_init(given, k, n):
 
 
 def cluster(
-    views, k, *, mask=None, join="inner", impute=None, scale="auto", anchors="medoid", n_anchors="auto",
-    n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster", p=0.5,
-    lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
+    views, k, *, mask=None, join="inner", feature_names=None, impute=None, scale="auto", anchors="medoid",
+    n_anchors="auto", n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster",
+    p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
     random_state=0, callback=None, verbose=0, n_jobs=None,
 ):  # fmt: skip
     """Cluster multi-view data by anchor graph tensor factorization.
@@ -2300,6 +2268,8 @@ def cluster(
     join : {"inner", "outer"}
         DataFrames are matched by their row labels, which must be the same; with "outer" the samples are all labels that
         any of them has, missing in the others.
+    feature_names : dict of lists or None
+        Names of the features of views that are no DataFrames, by the view's name ("view 0", ... in a list).
     impute : {None, "mean"}
         What to do about single missing numbers in a row that was observed: refuse them, or put the column's mean.
     scale : {"auto", "zscore", "unit", "max", None}, or a list with one of them per view
@@ -2361,7 +2331,7 @@ def cluster(
         penalty=penalty, growth=growth, tol=tol, max_iter=max_iter, random_state=random_state, callback=callback,
         verbose=verbose, n_jobs=n_jobs,
     )  # fmt: skip
-    return _cluster(_as_tables(views, join=join), k, mask, given, fewest=2)
+    return _cluster(_as_tables(views, join=join, feature_names=feature_names), k, mask, given, fewest=2)
 
 
 def _cluster(tables, k, mask, given, fewest):
@@ -2659,13 +2629,14 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     """
 
     def __init__(
-        self, n_clusters=8, *, join="inner", impute=None, scale="auto", anchors="medoid", n_anchors="auto",
-        n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral", axis="cluster", p=0.5,
-        lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
-        random_state=0, callback=None, verbose=0, n_jobs=None,
+        self, n_clusters=8, *, join="inner", feature_names=None, impute=None, scale="auto", anchors="medoid",
+        n_anchors="auto", n_draws="auto", n_neighbors="auto", joint=True, normalize=True, init="spectral",
+        axis="cluster", p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05,
+        max_iter=200, random_state=0, callback=None, verbose=0, n_jobs=None,
     ):  # fmt: skip
         self.n_clusters = n_clusters
         self.join = join
+        self.feature_names = feature_names
         self.impute = impute
         self.scale = scale
         self.anchors = anchors
@@ -2692,14 +2663,16 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def fit(self, X, y=None, mask=None):
         """Cluster X, a list or dict of views or one (n, d) table; y is ignored; mask as in `cluster`."""
         if _are_views(X):
-            X = _as_tables(X, join=self.join)
+            X = _as_tables(X, join=self.join, feature_names=self.feature_names)
             self.n_features_in_ = sum(table.shape[1] for table in X.tables)
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
         else:
-            names = _as_tables(X).feature_names if hasattr(X, "columns") else [None]
-            X = _as_tables(validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2))
-            X.feature_names = names
+            columns = _column_names(X)
+            X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
+            X = _as_tables(X, feature_names=self.feature_names)
+            X.feature_names = [columns or X.feature_names[0]]
         given = self.get_params(deep=False)
+        del given["feature_names"]  # which the tables have by now
         # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
         self.result_ = _cluster(X, given.pop("n_clusters"), mask, given, fewest=1)
         self.labels_, self.n_iter_ = self.result_.labels, self.result_.n_iter
@@ -2793,32 +2766,45 @@ def _profile(data, labels, k):
 
     In the user's units; `labels` are in working order.
     """
-    profile = [None] * len(data.tables)
-    for v, slot in enumerate(data.slots):
-        seen = slice(None) if data.seen is None else data.seen[:, v]
-        profile[slot] = _moments(data.tables[v], data.rows[seen], labels[seen], k)
-    return profile
+
+    def of_view(v):
+        table, seen = data.tables[v], slice(None) if data.seen is None else data.seen[:, v]
+        rows, label = data.rows[seen], labels[seen]
+        # Blocks so large that all their moments together need less memory than the table.
+        blocks = min(32, 1 + table.size // (3 * k * table.shape[1]))
+
+        def step(lo, hi):
+            return _moments(table[rows[lo:hi]], label[lo:hi], k)
+
+        return _pooled(_map_rows(step, len(rows), rows=max(4096, len(rows) // blocks)))
+
+    return [of_view(v) for v in np.argsort(data.slots)]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
-def _moments(table, rows, label, k):
-    # Differences from the first row: a large offset hides no small variance. Sparse views with such are refused.
-    origin = 0.0 if sparse.issparse(table) else table[rows[0]] * 1.0
+def _moments(rows, label, k):
+    """Of each cluster in a block of rows the count (k,), a row, the mean less that row, the variance, (k, d) each."""
+    count, row, mean, variance = np.bincount(label, minlength=k), *np.zeros((3, k, rows.shape[1]))
+    for c in np.flatnonzero(count):
+        some = rows[label == c].astype(float)
+        if sparse.issparse(some):
+            mean[c], variance[c] = mean_variance_axis(some, axis=0)
+        else:
+            row[c] = some[0]  # differences from it have no offset that would cost digits
+            some -= row[c]
+            mean[c], variance[c] = some.mean(axis=0), some.var(axis=0)
+    return count, row, mean, variance
 
-    @np.errstate(over="ignore", invalid="ignore")  # in every thread
-    def sums(lo, hi):
-        block = table[rows[lo:hi]] * 1.0
-        if not sparse.issparse(block):
-            block -= origin
-        members = _members(label[lo:hi], k)
-        return members @ block, members @ block**2
 
-    # Few large blocks: each hands back matrices of the size of the clusters' means.
-    parts = zip(*_map_rows(sums, len(rows), rows=max(4096, len(rows) // 32)))
-    count = np.bincount(label, minlength=k)
-    totals = (total.toarray() if sparse.issparse(total) else total for total in map(sum, parts))
-    mean, square = (total / np.maximum(count, 1)[:, None] for total in totals)
-    return count, origin + mean, np.maximum(square - mean**2, 0.0)
+@np.errstate(over="ignore", invalid="ignore")
+def _pooled(moments):
+    """Count, mean and variance of each cluster in all blocks together, from their `_moments`."""
+    counts, rows, means, variances = map(np.array, zip(*moments))
+    count, row = counts.sum(axis=0), rows[(counts > 0).argmax(axis=0), np.arange(counts.shape[1])]
+    means += rows - row
+    weight = counts[:, :, None] / np.maximum(count, 1)[:, None]
+    mean = (weight * means).sum(axis=0)
+    return count, row + mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
 
 
 def _members(labels, k):
@@ -2827,19 +2813,28 @@ def _members(labels, k):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _standardised(count, mean, variance):
-    """Cohen's d of every cluster against all other samples in one view's features (k, d), and the others' means."""
-    weight = count[:, None].astype(float)
-    rest = weight.sum() - weight
-    origin = mean[count.argmax()]  # squares of differences from it do not cancel
-    mean = mean - origin
-    first, second = weight * mean, weight * (variance + mean**2)
+def _compare(result):
+    """Every cluster against all other samples: the views, numbers and names of all D features, and (k, D) arrays of
+    their standardised differences (Cohen's d), of their means, and of the others' means."""
+    widths = [mean.shape[1] for _, mean, _ in result._profile]
+    count, mean, variance = zip(*result._profile)
+    weight = np.repeat(np.column_stack(count), widths, axis=1).astype(float)
+    mean, variance = np.hstack(mean), np.hstack(variance)
+    rest = weight.sum(axis=0) - weight
+    origin = np.take_along_axis(mean, weight.argmax(axis=0)[None], axis=0)  # squares of differences do not cancel
+    shifted = mean - origin
+    first, second = weight * shifted, weight * (variance + shifted**2)
     others = (first.sum(axis=0) - first) / np.maximum(rest, 1.0)
     spread = weight * variance + np.maximum(second.sum(axis=0) - second - rest * others**2, 0.0)
-    difference = np.where((weight > 0) & (rest > 0), mean - others, 0.0)
+    difference = np.where((weight > 0) & (rest > 0), shifted - others, 0.0)
     rounding = 1e-12 * np.abs(origin) + np.finfo(float).tiny  # features that are the same everywhere differ by less
-    deviation = np.maximum(np.sqrt(spread / weight.sum()), np.abs(difference) / _STRONGEST)
-    return np.nan_to_num(difference / np.maximum(deviation, rounding)), np.where(rest > 0, others + origin, np.nan)
+    deviation = np.maximum(np.sqrt(spread / weight.sum(axis=0)), np.abs(difference) / _STRONGEST)
+    names = [given or [f"feature {j}" for j in range(d)] for given, d in zip(result.feature_names, widths)]
+    return dict(
+        views=np.repeat(np.arange(len(widths)), widths), features=np.concatenate(list(map(np.arange, widths))),
+        names=np.array(sum(names, []), object), differences=np.nan_to_num(difference / np.maximum(deviation, rounding)),
+        means=np.where(weight > 0, mean, np.nan), other_means=np.where(rest > 0, others + origin, np.nan),
+    )  # fmt: skip
 
 
 def _printable(text, width=40):
@@ -2847,8 +2842,21 @@ def _printable(text, width=40):
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def _sample_name(source, i):
+    return str(i) if source.sample_names is None else _printable(source.sample_names[i])
+
+
 def _is_number(cell):
     return re.fullmatch(_NUMBER + "%?|-", cell, re.IGNORECASE) is not None
+
+
+def _text_table(header, rows):
+    """Lines of text in columns, those of numbers to the right."""
+    columns = []
+    for cells in zip(header, *rows):
+        side = ">" if all(map(_is_number, cells[1:])) else "<"
+        columns.append([f"{cell:{side}{max(map(len, cells))}}" for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns))
 
 
 def _html_table(header, rows, kind=""):
@@ -2867,30 +2875,48 @@ def _html_table(header, rows, kind=""):
 
 
 class Description(SimpleNamespace):
-    """Clusters as `Result.describe` finds them: prints as tables, in notebooks too; the numbers are attributes."""
+    """What `describe` or `explain` finds: prints as tables, in notebooks too; the numbers are attributes."""
 
-    def __str__(self):
-        blocks = [self.title]
-        for title, header, rows in self.tables:
-            columns = []
-            for cells in zip(header, *rows):
-                side = ">" if all(map(_is_number, cells[1:])) else "<"
-                columns.append([f"{cell:{side}{max(map(len, cells))}}" for cell in cells])
-            blocks.append("\n".join([title, *("  ".join(line).rstrip() for line in zip(*columns))]))
-        return "\n\n".join(blocks)
-
-    __repr__ = __str__
+    def __repr__(self):
+        tables = [f"{title}\n{_text_table(header, rows)}" for title, header, rows in self.tables]
+        return "\n\n".join([self.title, *tables])
 
     def _repr_html_(self):
         tables = (f"<h4>{escape(title)}</h4>{_html_table(*table)}" for title, *table in self.tables)
         return f"<h3>{escape(self.title)}</h3>{''.join(tables)}"
 
     def to_frame(self):
-        """The numbers as a pandas DataFrame: a line per cluster, or per feature of the one cluster."""
+        """The numbers as a pandas DataFrame: a line per cluster, per feature of one cluster, or per slice."""
         import pandas
 
         names, values = zip(*self.columns)
         return pandas.DataFrame(dict(enumerate(values))).set_axis(names, axis=1)
+
+
+def _explain(result, i):
+    """One sample, see `Result.explain`."""
+    memberships, index, weights = result._slice_memberships(), result._index[i], result._weight[i]
+    anchors = result.anchors[index]
+    votes, label = _votes(index[None], weights[None], memberships)[0], int(result.labels[i])
+    clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
+    support, favoured = votes[:, label].sum(), int(votes.sum(axis=0).argmax())
+    shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
+    title = f"sample {_sample_name(result, i)} is in cluster {label}"
+    if favoured != label:
+        title += f", although its anchors' votes favour cluster {favoured}"
+    rows = []
+    for v, name in enumerate(result.slices):
+        best = [c for c in np.argsort(-votes[v], kind="stable")[:3] if votes[v, c] >= 0.005]
+        voted = ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best)
+        near = [(_sample_name(result, anchors[v, t]), t) for t in np.flatnonzero(weights[v] > 0)[:4]]
+        text = "  ".join(f"{anchor} x {weights[v, t]:.2f} > {clusters[v, t]}" for anchor, t in near)
+        rows.append((_printable(name), f"{shares[v]:.0%}", voted, text))
+    return Description(
+        title=title, sample=i, label=label, favoured=favoured, slices=result.slices, anchors=anchors, weights=weights,
+        clusters=clusters, votes=votes, shares=shares, sample_names=result.sample_names,
+        tables=[("how its anchors vote", ("slice", "share", "votes", "anchors: sample x weight > cluster"), rows)],
+        columns=[("slice", result.slices), ("share", shares), ("votes", list(votes))],
+    )  # fmt: skip
 
 
 def _describe(result):
@@ -2912,105 +2938,82 @@ def _describe(result):
     for c, some in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
         typical[c, : len(some)] = some[:8]
     features = _compare(result)
-    top = np.argsort(-np.abs(features.difference), axis=1, kind="stable")[:, :3]
-    difference = np.take_along_axis(features.difference, top, axis=1)
+    top = np.argsort(-np.abs(features["differences"]), axis=1, kind="stable")[:, :3]
+    views, names, differences = features["views"][top], features["names"][top], features["differences"]
+    differences = np.take_along_axis(differences, top, axis=1)
     found = Description(
         title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
         confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), typical=typical,
-        views=features.view[top], features=features.number[top], differences=difference, _features=features,
+        views=views, features=features["features"][top], differences=differences, _features=features,
     )  # fmt: skip
-    percent, slices = "{:.0%}".format, [_printable(x, 20) for x in result.slices]
-    apart = [[f"{slices[features.view[j]]}: {_printable(features.name[j])} {d:+.1f}" for j, d in zip(*one) if d]
-             for one in zip(top, difference)]  # fmt: skip
-    columns = [("cluster", range(k), str), ("size", sizes, str), ("sure", found.certainty, percent)]
-    columns += [("closest", closest, lambda c: str(c) if c >= 0 else "-"), ("confused", found.confused, percent)]
-    columns += [(f"{x} agrees", share, percent) for x, share in zip(slices, found.agreement.T)]
-    columns += [("set apart by", ["; ".join(some) for some in apart], str)]
-    columns += [("typical samples", [some[some >= 0][:3] for some in typical], partial(_name_samples, result))]
-    found.columns = [(header, values) for header, values, _ in columns]
-    header, rows = [x for x, *_ in columns], list(zip(*([form(x) for x in values] for _, values, form in columns)))
-    found.tables = [("how sure, and how far each view agrees", header[:-2], [row[:-2] for row in rows])]
-    found.tables += [("what they are", header[:1] + header[-2:], [row[:1] + row[-2:] for row in rows])]
+    slices, lines = [_printable(x, 20) for x in result.slices], []
+    for c in range(k):
+        strongest = zip(views[c], names[c], differences[c])
+        apart = "; ".join(f"{slices[v]}: {_printable(name)} {d:+.1f}" for v, name, d in strongest if d)
+        some = ", ".join(_sample_name(result, i) for i in typical[c, :3] if i >= 0)
+        near = str(closest[c]) if closest[c] >= 0 else "-"
+        shares = [f"{x:.0%}" for x in (found.certainty[c], found.confused[c], *found.agreement[c])]
+        lines.append([str(c), str(sizes[c]), shares[0], near, *shares[1:], apart, some])
+    header = "cluster", "size", "sure", "closest", "confused", *(f"{x} agrees" for x in slices)
+    more = "set apart by", "typical samples"
+    numbers = [range(k), sizes, found.certainty, closest, found.confused, *found.agreement.T]
+    found.columns = list(zip((*header, *more), [*numbers, *zip(*(line[-2:] for line in lines))]))
+    found.tables = [("how sure, and how far each view agrees", header, [line[:-2] for line in lines])]
+    found.tables += [("what they are", header[:1] + more, [line[:1] + line[-2:] for line in lines])]
     return found
-
-
-def _name_samples(result, samples):
-    return ", ".join(str(i) if result.sample_names is None else _printable(result.sample_names[i]) for i in samples)
-
-
-def _compare(result):
-    """All features of all views: view, number and name (D,), differences, means and others' means (k, D)."""
-    names, parts = [], []
-    for v, (count, mean, variance) in enumerate(result._profile):
-        d = mean.shape[1]
-        names += result.feature_names[v] or [f"feature {j}" for j in range(d)]
-        difference, others = _standardised(count, mean, variance)
-        mean = np.where(count[:, None] > 0, mean, np.nan)
-        parts.append((np.full(d, v), np.arange(d), difference, mean, others))
-    view, number, difference, mean, others = map(np.hstack, zip(*parts))
-    name = np.array(names, object)
-    return SimpleNamespace(view=view, number=number, name=name, difference=difference, mean=mean, others=others)
 
 
 def _describe_cluster(result, everything, c):
     """One cluster, see `Result.describe`, from the description of all."""
-    features = everything._features
-    order = np.argsort(-np.abs(features.difference[c]), kind="stable")
-    view, name, number = features.view[order], features.name[order], features.number[order]
-    difference, mean, others = (x[c, order] for x in (features.difference, features.mean, features.others))
-    certainty, voters = _voters(result, c)
+    order = np.argsort(-np.abs(everything._features["differences"][c]), kind="stable")
+    features = {name: x[order] if x.ndim == 1 else x[c, order] for name, x in everything._features.items()}
+    certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
+    voters = voters[np.argsort(-certainty[voters], kind="stable")]
+    voters = voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # once, not per draw
     inside = np.flatnonzero(result.labels == c)
-    here, there = result.memberships[inside, c], result.memberships[inside]
-    there[:, c] = -1.0
-    neighbours = there.argmax(axis=1)
-    there = there.max(axis=1)
+    here, others = result.memberships[inside, c], result.memberships[inside]
+    others[:, c] = -1.0
+    neighbours, there = others.argmax(axis=1), others.max(axis=1)
     torn = np.flatnonzero(there > _TORN)
     torn = torn[np.argsort(here[torn] - there[torn], kind="stable")]
     found = Description(
         cluster=c, size=len(inside), certainty=everything.certainty[c], closest=int(everything.closest[c]),
-        confused=everything.confused[c], agreement=everything.agreement[c], views=view, features=number, names=name,
-        differences=difference, means=mean, other_means=others, anchors=result.anchors[voters],
+        confused=everything.confused[c], agreement=everything.agreement[c], **features, anchors=result.anchors[voters],
         anchor_certainty=certainty[voters], typical=everything.typical[c][everything.typical[c] >= 0],
         border=inside[torn], neighbours=neighbours[torn], border_memberships=np.column_stack([here, there])[torn],
     )  # fmt: skip
     near = f", closest to cluster {found.closest}, confused {found.confused:.0%}" if found.closest >= 0 else ""
     found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
-    found.columns = [("view", [result.view_names[v] for v in view]), ("feature", name), ("difference", difference)]
-    found.columns += [("mean", mean), ("others", others)]
+    header, numbers = ("feature", "difference", "mean", "others"), (found.differences, found.means, found.other_means)
+    view_names = [result.view_names[v] for v in found.views]
+    found.columns = list(zip(("view", *header), (view_names, found.names, *numbers)))
     found.tables = []
-    for v, view_name in enumerate(result.view_names):
-        rows = [(_printable(name[j]), f"{difference[j]:+.2f}", f"{mean[j]:.4g}", f"{others[j]:.4g}")
-                for j in np.flatnonzero(view == v)[:5]]  # fmt: skip
-        title = f"{_printable(view_name)}, which agrees on {found.agreement[v]:.0%}"
-        found.tables.append((title, ("feature", "difference", "mean", "others"), rows))
-    rows = [(what, _name_samples(result, getattr(found, what)[:8])) for what in ("typical", "anchors")]
+    for v, name in enumerate(result.view_names):
+        some = [x[found.views == v][:5] for x in (found.names, *numbers)]
+        rows = [(_printable(x), f"{d:+.2f}", f"{mean:.4g}", f"{others:.4g}") for x, d, mean, others in zip(*some)]
+        found.tables.append((f"{_printable(name)}, which agrees on {found.agreement[v]:.0%}", header, rows))
+    called = partial(_sample_name, result)
+    rows = [(what, ", ".join(map(called, getattr(found, what)[:8]))) for what in ("typical", "anchors")]
     found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
-    rows = [(_name_samples(result, inside[[i]]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i]))
-            for i in torn[:8]]  # fmt: skip
+    rows = [(called(inside[i]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i])) for i in torn[:8]]
     title = f"{len(torn)} samples on its border, the most torn first"
     found.tables.append((title, ("sample", "here", "there", "cluster"), rows))
     return found
-
-
-def _voters(result, c):
-    """How certain every anchor is of cluster c, and the anchors that vote for it, the most certain first."""
-    certainty, voters = result._slice_memberships().mean(axis=0)[:, c], np.flatnonzero(result.anchor_labels == c)
-    voters = voters[np.argsort(-certainty[voters], kind="stable")]
-    return certainty, voters[np.sort(np.unique(result.anchors[voters], return_index=True)[1])]  # once, not per draw
 
 
 def _report(result, path):
     """The page of `Result.report`."""
     everything = _describe(result)
     cards = [_describe_cluster(result, everything, c)._repr_html_() for c in range(len(everything.sizes))]
-    views = [f"{_printable(name)} ({p[1].shape[1]} features)" for name, p in zip(result.view_names, result._profile)]
-    options = ", ".join(f"{name} = {_printable(x)}" for name, x in result.options.items())
+    widths = [mean.shape[1] for _, mean, _ in result._profile]
+    views = ", ".join(f"{_printable(name)} ({d} features)" for name, d in zip(result.view_names, widths))
+    options = {name: f"{x:.4g}" if isinstance(x, float) else _printable(x) for name, x in result.options.items()}
     agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
     low, middle = np.quantile(result.memberships.max(axis=1), (0.1, 0.5))
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
     facts = {
-        "Data": f"{', '.join(views)}; {len(result.anchors)} anchors",
-        "Options": options,
+        "Data": f"{views}; {len(result.anchors)} anchors",
+        "Options": ", ".join(f"{name} = {x}" for name, x in options.items()),
         "Agreement of the views": f"{agreement} of the samples are where that view's anchors alone would put them",
         "Certainty": f"half of the samples have a membership above {middle:.2f}, a tenth one below {low:.2f}",
         "Convergence": f"{result.n_iter} iterations, ended by {result.stopped_by}; residuals {residuals or 'unknown'}",
@@ -3030,27 +3033,25 @@ def _report(result, path):
 
 def _lookup(result, typical, room):
     """What the page knows of single samples, JSON of at most `room` bytes, and a sentence on what was left out."""
-    n, names, certainty = len(result.labels), result.sample_names, result.memberships.max(axis=1)
-    order = [*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()]
+    n, certainty = len(result.labels), result.memberships.max(axis=1)
     percent = np.rint(100 * certainty).astype(int)
-    facts = list(zip(result.labels.tolist(), percent.tolist(), names or [None] * n))
-    samples, left = _that_fit(((i, facts[i]) for i in order), 0.8 * room)
-    why, _ = _that_fit(((i, str(result.explain(i))) for i in samples), left + 0.2 * room)
+    facts = list(zip(result.labels.tolist(), percent.tolist(), result.sample_names or [None] * n))
+    order = dict.fromkeys([*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()])
+    samples, why, left = {}, {}, room
+    for i in order:
+        left -= len(_json({i: facts[i]}))
+        if left < 0.2 * room:
+            break
+        samples[i] = facts[i]
+    for i in samples:
+        text = str(result.explain(i))
+        left -= len(_json({i: text}))
+        if left < 0:
+            break
+        why[i] = text
     left_out = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
 {n - len(samples)} are not listed at all; the least certain were kept. In Python, result.explain(i) explains any."""
     return _json({"samples": samples, "why": why}), left_out if len(why) < n else ""
-
-
-def _that_fit(entries, room):
-    """The first of the entries (key, value), as many as `room` bytes of JSON hold, and the room that is left."""
-    kept = {}
-    for key, value in entries:
-        size = len(_json({key: value}))
-        if size > room:
-            break
-        room -= size
-        kept[key] = value
-    return kept, room
 
 
 def _json(data):
@@ -3069,13 +3070,15 @@ p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal 
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #8886 }
 .n { text-align: right } .sortable td:nth-last-child(2) { min-width: 18rem }
 th button { font: inherit } [aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
-[style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar)); height: .6em; margin-right: .4em;
-  background: #cc6677; print-color-adjust: exact } .more::before { background: #6699cc }
+[style] { white-space: nowrap } [style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar));
+  height: .6em; margin-right: .4em; background: #cc6677; print-color-adjust: exact } .more::before { background: #69c }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
 article { border: 1px solid #8886; border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
-@media print { :root { color-scheme: light; font-size: 11px } form { display: none } }
+@media print { :root { color-scheme: light; font-size: 10px } form { display: none } .wide { overflow: visible }
+  button { all: unset } .sortable { font-size: .8rem } .sortable td:nth-last-child(2) { min-width: 0 }
+  h2 { break-after: avoid } .cards { display: block; columns: 2 } article { margin: 0 0 1rem } }
 </style></head><body><main><h1>$title</h1>$facts
-<h2>Look up a sample</h2><form><label>Number or name <input name="wanted" autocomplete="off"></label>
+<form><h2>Look up a sample</h2><label>Number or name <input name="wanted" autocomplete="off"></label>
 <button>Explain</button><output id="answer" tabindex="0"></output></form><p>$left_out</p>
 <h2>Clusters</h2><p>Sure: the mean membership of the samples in their cluster. Confused: the share of them with a
 membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would choose.
@@ -3112,11 +3115,11 @@ form.onsubmit = event => {
 # ======================================================================================================================
 # 10 data and scores
 
+_TABLES = (".csv", ".parquet", ".feather")
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
 _VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
 _OTHER_NAMES = r"missingstatus|index|indices|(.*_)?folds?_?\d*"  # tables about samples that are no features
 _KERNEL_NAMES = r"(kh?|kernels?|gram)_?\d*"  # if they are square
-_DIGIT_VIEWS = ("pixels", "Fourier", "gradients", "profiles")
 
 
 def score(y_true, labels):
@@ -3186,39 +3189,39 @@ def load_views(path, views=None, labels=None, names=False):
     pandas is installed, with the features' names as columns and the samples' names, if they have any, as index.
     """
     paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
-    contents, found, y = _read(paths, [views] if isinstance(views, str) else views or (), labels)
-    if isinstance(found, ValueError):
+    (contents, y), chosen = _read(paths, labels), [views] if isinstance(views, str) else views or ()
+    try:
+        for name in chosen:
+            if name not in contents:
+                raise ValueError(f"it holds nothing called {name!r}")
+        if paths[0].lower().endswith(_TABLES):
+            found = {name: contents[name] for name in chosen or contents}
+        else:
+            found, y = _choose(contents, chosen, labels)
+    except ValueError as error:
         how = 'Choose by name: load_views(path, views="data", labels="truth")'
-        raise ValueError(f"{', '.join(paths)}: {found}. Contents:\n{_listing(contents)}\n{how}")
+        raise ValueError(f"{', '.join(paths)}: {error}.\nContents:\n{_listing(contents)}\n{how}") from None
     return found if names else [np.asarray(x) if hasattr(x, "columns") else x for x in found.values()], y
 
 
-def _read(paths, views=(), label=None):
-    """What the files hold, by name; the views among it, or the error that says why they are not clear; the labels."""
+def _read(paths, label=None):
+    """What the files hold, by name, and labels found in tables."""
     kinds = {os.path.splitext(p)[1].lower() for p in paths}
-    if kinds and kinds <= {".csv", ".parquet", ".feather"}:
-        found, y = _read_tables(paths, label)
-        contents = {name: np.asarray(table) for name, table in found.items()}
-        unknown = [name for name in views if name not in found]
-        if unknown:
-            return contents, ValueError(f"there is no file called {unknown[0]!r}"), None
-        return contents, {name: found[name] for name in views or found}, y
+    if kinds and kinds <= set(_TABLES):
+        return _read_tables(paths, label)
     if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
         wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
         raise ValueError(f"give {wanted}; got {', '.join(paths)}")
-    contents = _read_arrays(paths[0])
-    try:
-        return contents, *_choose(contents, views, label)
-    except ValueError as error:
-        return contents, error, None
+    return _read_arrays(paths[0]), None
 
 
 def _show(paths):
     """What the files hold, and what load_views reads from them, as text."""
-    contents, views, y = _read(paths)
-    lines = ["contents:", _listing(contents), "read as:"]
-    if isinstance(views, ValueError):
-        return "\n".join([*lines, f"  nothing, until load_views is told what: {views}"])
+    lines = ["contents:", _listing(_read(paths)[0]), "read as:"]
+    try:
+        views, y = load_views(paths, names=True)
+    except ValueError as error:
+        return "\n".join([*lines, f"  nothing, until load_views is told what: {str(error).splitlines()[0]}"])
     for name, view in views.items():
         missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
         lines.append(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
@@ -3229,6 +3232,7 @@ def _show(paths):
 def _listing(contents):
     lines = []
     for name, value in contents.items():
+        value = np.asarray(value) if hasattr(value, "columns") else value
         kind = {"O": "cell array", "U": "text", "V": "struct"}.get(value.dtype.kind, f"{value.dtype} array")
         cells = ", ".join(str(cell.shape) for cell in _cells(value)[:12]) if value.dtype == object else ""
         lines.append(f"  {name}: {kind} {value.shape} {cells}".rstrip())
@@ -3237,16 +3241,13 @@ def _listing(contents):
 
 def _read_arrays(path):
     """The variables of a .mat or .npz file."""
-    from scipy.io import loadmat
+    from scipy.io.matlab import loadmat, matfile_version
 
     try:
         if path.lower().endswith(".npz"):
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as contents:
                 return dict(contents)
-        try:
-            contents = loadmat(path)
-        except NotImplementedError:
-            contents = _read_hdf5(path)
+        contents = _read_hdf5(path) if matfile_version(path)[0] == 2 else loadmat(path)
         return {name: value for name, value in contents.items() if not name.startswith("__")}
     except OSError:
         raise
@@ -3280,8 +3281,11 @@ def _read_hdf5(path):
 
 def _read_tables(paths, label):
     """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
-    tables, y, order = [], None, None
-    for path in paths:
+    tables, y, order = {}, None, None
+    stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
+    if len(set(stems)) < len(stems):
+        stems = [f"{stem} {v}" for v, stem in enumerate(stems)]
+    for path, stem in zip(paths, stems):
         try:
             table, found, samples = _read_table(path, label)
         except ImportError as error:
@@ -3297,12 +3301,10 @@ def _read_tables(paths, label):
             table, found = table.iloc[rows], None if found is None else found[rows]
         y = found if y is None else y
         if table.shape[1]:  # a file may hold nothing but labels
-            tables.append((os.path.splitext(os.path.basename(path))[0], table))
+            tables[stem] = table
     if label is not None and y is None:
         raise ValueError(f"{', '.join(paths)}: there is no column called {label!r}")
-    if len({stem for stem, _ in tables}) < len(tables):
-        tables = [(f"{stem} {v}", table) for v, (stem, table) in enumerate(tables)]
-    return dict(tables), y
+    return tables, y
 
 
 def _read_table(path, label):
@@ -3345,9 +3347,8 @@ def _choose(contents, chosen=(), label=None):
     labels = [label]
     if label is None:
         labels = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
-    for name in (*chosen, *labels):
-        if name not in contents:
-            raise ValueError(f"it holds nothing called {name!r}")
+    elif label not in contents:
+        raise ValueError(f"it holds nothing called {label!r}")
     y = max((_label_vector(contents[name]) for name in labels), key=len, default=[])
     if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
@@ -3361,10 +3362,20 @@ def _choose(contents, chosen=(), label=None):
                 raise ValueError(f"{name!r} is no table of numbers")
             key = f"view {len(views)}" if contents[name].dtype == object else name
             views[key] = cell if cell.ndim == 2 else cell.reshape(len(cell), -1)  # images
-    views = _oriented(views, n)
+    shapes = [view.shape for view in views.values()]
+    if n is None:
+        n = next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
+    if any(n not in shape for shape in shapes):
+        number = f"number of samples {n}" if n else "number of samples"
+        raise ValueError(f"it holds views whose shapes {', '.join(map(str, shapes))} share no {number}")
     if index and len(index) != len(views):
         raise ValueError(f"there are {len(views)} views, but `index` lists the samples seen in {len(index)}")
-    return views | {name: _only_seen(views[name], seen) for name, seen in zip(views, index)}, y if len(y) else None
+    turned = {shape[0] != n for shape in shapes if shape != (n, n)} == {True}  # a square table lies as the others do
+    for v, (name, view) in enumerate(views.items()):
+        view = view.T if turned or view.shape[0] != n else view
+        view = sparse.csr_array(view) if sparse.issparse(view) else view
+        views[name] = _only_seen(view, index[v]) if index else view
+    return views, y if len(y) else None
 
 
 def _cells(value):
@@ -3415,20 +3426,6 @@ def _same(a, b):
     if sparse.issparse(a) and sparse.issparse(b):
         return a.shape == b.shape and (a != b).nnz == 0
     return np.array_equal(a, b, equal_nan=True)
-
-
-def _oriented(tables, n):
-    """Tables with samples as rows: n of them, or as many as all tables have in common."""
-    shapes = [table.shape for table in tables.values()]
-    if n is None:
-        n = next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
-    if any(n not in shape for shape in shapes):
-        number = f"number of samples {n}" if n else "number of samples"
-        raise ValueError(f"it holds views whose shapes {', '.join(map(str, shapes))} share no {number}")
-    # A square table lies as the others do.
-    turned = {shape[0] != n for shape in shapes if shape != (n, n)} == {True}
-    tables = {name: table.T if turned or table.shape[0] != n else table for name, table in tables.items()}
-    return {name: sparse.csr_array(table) if sparse.issparse(table) else table for name, table in tables.items()}
 
 
 def _only_seen(view, seen):
@@ -3504,11 +3501,12 @@ def plot_anchors(result, ax=None):
 def plot_gallery(result, images, n_anchors=12, ax=None):
     """One row per cluster: the mean of its samples' images (n, height, width), then its most certain anchors."""
     ax, images, k = _axes(ax, 7, 5.5), np.asarray(images, float), result.memberships.shape[1]
+    everything = _describe(result)
     height, width = images.shape[1] + 1, images.shape[2] + 1
     canvas = np.full((k * height, (n_anchors + 2) * width), np.nan)
     for c in range(k):
-        members, voters = images[result.labels == c], _voters(result, c)[1][:n_anchors]
-        tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[result.anchors[voters]])
+        members, anchors = images[result.labels == c], _describe_cluster(result, everything, c).anchors[:n_anchors]
+        tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[anchors])
         for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
             at = slice(c * height, (c + 1) * height - 1), slice(column * width, (column + 1) * width - 1)
             canvas[at] = tile / max(tile.max(), 1e-300)
@@ -3601,14 +3599,14 @@ def plot_explain(explanation, ax=None):
         v, t = np.nonzero((explanation.clusters == c) & (explanation.weights > 0))
         weights, ends = explanation.weights[v, t], explanation.weights.cumsum(axis=1)[v, t]
         bars = ax.barh(v, weights, left=ends - weights, color=colour, edgecolor="white", label=f"cluster {c}")
-        names = [explanation.name(anchor) for anchor in explanation.anchors[v, t]]
+        names = [_sample_name(explanation, anchor) for anchor in explanation.anchors[v, t]]
         names = [name if weight > 0.08 else "" for name, weight in zip(names, weights)]
         ax.bar_label(bars, names, label_type="center", fontsize="small", bbox={"color": "white", "pad": 1})
     names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
     ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    title = f"Why sample {explanation.name(explanation.sample)} is in cluster {explanation.label}"
+    title = f"Why sample {_sample_name(explanation, explanation.sample)} is in cluster {explanation.label}"
     return _labelled(ax, "weight of the anchor (its sample)", "slice (share in the decision)", title, xlim=(0, 1))
 
 
@@ -3648,9 +3646,9 @@ def plot_profile(result, c, ax=None):
 def plot_clusters(result, ax=None):
     """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
     found, ax = result.describe(), _axes(ax, 6, 5)
-    there, view = np.flatnonzero(found.sizes), found._features.view
+    there, view = np.flatnonzero(found.sizes), found._features["views"]
     # Every view counts alike, and no feature for everything.
-    points = np.clip(found._features.difference[there], -5, 5) / np.sqrt(np.bincount(view))[view]
+    points = np.clip(found._features["differences"][there], -5, 5) / np.sqrt(np.bincount(view))[view]
     U, s, _ = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)  # their principal directions
     x, y = np.pad(U * s, ((0, 0), (0, 2)))[:, :2].T
     joined = found.mixing[np.ix_(there, there)]
@@ -3669,49 +3667,27 @@ def plot_clusters(result, ax=None):
 # 12 command line
 
 
-def _kmeans_baseline(views, k, random_state=0):
-    """Labels of k-means on all scaled features together, the comparison of the digits demo."""
-    with _limits():
-        data = _arrange(_as_tables(views), None, True, [(["auto"] * len(views), 1)])
-        found = KMeans(k, n_init=10, random_state=random_state).fit(data.joint(np.arange(data.n))).labels_
-    return found[np.argsort(data.rows)]
-
-
 def _demo(output, verbose):
     """Cluster the built-in digits, compare with simpler ways, draw a picture."""
-    views, y = digits_views()
-    result = cluster(dict(zip(_DIGIT_VIEWS, views)), 10, verbose=verbose)
+    from sklearn.preprocessing import scale
+
+    (views, y), names = digits_views(), ("pixels", "Fourier", "gradients", "profiles")
+    result = cluster(dict(zip(names, views)), 10, verbose=verbose)
     print("1797 handwritten digits, 8 x 8 pixels, 10 classes; the classes are used for the scores only.")
-    print(f"views: {', '.join(f'{name} ({view.shape[1]})' for name, view in zip(_DIGIT_VIEWS, views))}")
     print(f"cluster(views, 10): {result}")
-    rows = {"AGTF, all views": result.labels, "k-means, all views": _kmeans_baseline(views, 10)}
-    rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(_DIGIT_VIEWS, views)}
-    scores = {name: score(y, labels) for name, labels in rows.items()}
-    print(_score_table(scores))
-    for c in range(10):
-        digits = np.bincount(y[result.labels == c], minlength=10)
-        print(f"cluster {c}: {digits.sum()} samples, {digits.max()} of them the digit {digits.argmax()}")
-    _demo_picture(result, views[0].reshape(-1, 8, 8), {name: s["ACC"] for name, s in scores.items()}, output)
+    joint = np.hstack([scale(view) / np.sqrt(view.shape[1]) for view in views])  # every view counts alike
+    rows = {"AGTF, all views": result.labels}
+    rows["k-means, all views"] = KMeans(10, n_init=10, random_state=0).fit_predict(joint)
+    rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(names, views)}
+    print(_score_table({name: score(y, labels) for name, labels in rows.items()}))
+    print(result.describe())
+    plot_gallery(result, views[0].reshape(-1, 8, 8)).figure.savefig(output, dpi=110)
     print(f"picture: {output}")
 
 
 def _score_table(scores):
-    names, width = list(next(iter(scores.values()))), max(map(len, scores))
-    lines = [" " * width + "".join(f"{name:>11}" for name in names)]
-    lines += [f"{row:{width}}" + "".join(f"{s[name]:11.3f}" for name in names) for row, s in scores.items()]
-    return "\n".join(lines)
-
-
-def _demo_picture(result, images, accuracies, output):
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 5), layout="constrained")
-    gallery, bars = figure.subplots(1, 2, width_ratios=[2, 1])
-    plot_gallery(result, images, ax=gallery)
-    bars.bar_label(bars.barh(*zip(*accuracies.items()), color=_colours(1)), fmt="%.3f", padding=3)
-    bars.invert_yaxis()
-    bars.set(xlim=(0, 1.15), xlabel="accuracy", title="Against simpler ways")
-    figure.savefig(output, dpi=110)
+    rows = [[name, *(f"{value:.3f}" for value in some.values())] for name, some in scores.items()]
+    return _text_table(["", *next(iter(scores.values()))], rows)
 
 
 def _run(given, parser, verbose):
@@ -3746,28 +3722,23 @@ def _run(given, parser, verbose):
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
     if y is not None and len(y) == len(labels):
         print(_score_table({"against the file's labels": score(y, labels)}))
-    if given.output:
-        columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
-        columns["label"] = labels
-        if given.memberships:
-            columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
-        _write_whole("labels", given.output, partial(_write_csv, columns))
-    if given.report:
-        _write_whole("report", given.report, result.report)
-    if given.save:
-        _write_whole("model", given.save, result.save)
+    columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
+    columns["label"] = labels
+    if given.memberships:
+        columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
+    writers = {"labels": (given.output, partial(_write_csv, columns))}
+    if not given.predict:
+        writers |= {"report": (given.report, result.report), "model": (given.save, result.save)}
+    for what, (path, write) in writers.items():
+        if path:
+            write(f"{path}.part")
+            os.replace(f"{path}.part", path)
+            print(f"{what}: {path}")
 
 
 def _write_csv(columns, path):
     with open(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
-
-
-def _write_whole(what, path, write):
-    """A file, whole or not at all."""
-    write(f"{path}.part")
-    os.replace(f"{path}.part", path)
-    print(f"{what}: {path}")
 
 
 def _main(arguments=None):

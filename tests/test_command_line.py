@@ -33,7 +33,7 @@ def data_file(tmp_path):
 def test_without_arguments_it_shows_the_digits(tmp_path):
     done = run(cwd=tmp_path)
     assert done.returncode == 0 and done.stderr == ""
-    for word in ("AGTF, all views", "k-means, all views", "AGTF, profiles only", "ACC", "of them the digit", "samples"):
+    for word in ("AGTF, all views", "k-means, all views", "AGTF, profiles only", "ACC", "set apart by", "samples"):
         assert word in done.stdout
     assert (tmp_path / "agtf-digits.png").read_bytes().startswith(b"\x89PNG")
 

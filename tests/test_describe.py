@@ -134,18 +134,18 @@ def test_the_feature_that_separates_comes_first():
     assert "view 2: feature 7 -" in str(found) and "feature 7" in str(one)
 
 
-@pytest.mark.parametrize(
-    "convert, offsets", [(np.asarray, (1e9, 1e9)), (np.asarray, (-1e5, 1e5)), (sparse.csr_array, (0, 9))]
-)
-def test_large_offsets_do_not_hide_small_variances(convert, offsets):
+@pytest.mark.parametrize("convert, precise", [(np.asarray, 1e-12), (sparse.csr_array, 1e-6)])  # scikit-learn's
+@pytest.mark.parametrize("offsets", [(1e9, 1e9), (0, 1e9), (-1e9, 1e9)])
+def test_large_offsets_do_not_hide_small_variances(convert, precise, offsets):
     rng, labels = np.random.default_rng(0), np.arange(10_000) % 2
-    values = rng.integers(-1, 2, (10_000, 3)) + np.array(offsets)[labels, None]
+    values = rng.normal(size=(10_000, 3)) + np.array(offsets)[labels, None]
+    values[:1000, 0] = 0  # in the other cluster an outlier
     data = agtf._Data([convert(values)], ["views[0]"], np.arange(10_000), np.arange(1), None)
     count, mean, variance = agtf._profile(data, labels, 2)[0]
     for c in range(2):
-        exact = values[labels == c] - offsets[c]  # small whole numbers
-        np.testing.assert_allclose(mean[c] - offsets[c], exact.mean(axis=0), atol=1e-6)
-        np.testing.assert_allclose(variance[c], exact.var(axis=0), rtol=1e-4)
+        exact = values[labels == c].astype(np.longdouble)
+        np.testing.assert_allclose(mean[c], exact.mean(axis=0), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(variance[c], exact.var(axis=0), rtol=precise)
 
 
 def test_profile_goes_over_blocks_and_leaves_sparse_views_sparse(monkeypatch):
@@ -154,15 +154,17 @@ def test_profile_goes_over_blocks_and_leaves_sparse_views_sparse(monkeypatch):
     seen = rng.random((n, 2)) > 0.3
     dense = table.toarray()
     data = agtf._Data([table, dense], ["views[1]", "views[0]"], rng.permutation(n), np.array([1, 0]), seen)
-    heights = []
+    blocks, whole = [], agtf._moments
 
-    def watched(kind, toarray):
-        monkeypatch.setattr(kind, "toarray", lambda x, *a, **b: heights.append(x.shape[0]) or toarray(x, *a, **b))
+    def watched(rows, label, k):
+        blocks.append((rows.shape[0], sparse.issparse(rows)))
+        return whole(rows, label, k)
 
-    for kind in (sparse.csr_array, sparse.csc_array):
-        watched(kind, kind.toarray)
+    monkeypatch.setattr(agtf, "_moments", watched)
+    for name in ("toarray", "todense"):
+        monkeypatch.setattr(sparse.csr_array, name, None)
     profile = agtf._profile(data, labels, k)  # slot 0 is the second view
-    assert heights and max(heights) <= k
+    assert sorted(sparse for _, sparse in blocks) == [False, False, True, True] and max(blocks)[0] <= 4096
     for v, slot in enumerate(data.slots):
         for c in range(k):
             rows = dense[data.rows[seen[:, v] & (labels == c)]]
@@ -268,6 +270,8 @@ def test_frames(problem):
     np.testing.assert_array_equal(frame["difference"], one.differences)
     assert frame["feature"][list(one.views).index(0)] == f"{BAD_NAME} {one.features[one.views == 0][0]}"
     assert set(frame["view"]) == set(result.view_names)
+    why = result.explain(0)
+    assert list(why.to_frame()["slice"]) == result.slices and "&lt;b&gt;" in why._repr_html_()
 
 
 @needs_jit

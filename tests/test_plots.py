@@ -132,12 +132,6 @@ def test_k():
     assert len(ax.get_lines()[0].get_xdata()) == 11
 
 
-def test_demo_picture(result, tmp_path):
-    images = np.random.default_rng(0).random((len(result.labels), 4, 5))
-    agtf._demo_picture(result, images, {"a": 0.5, "b": 0.7}, tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_importing_the_module_does_not_import_matplotlib():
     code = "import agtf, sys; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -94,6 +94,8 @@ def test_the_page_has_it_all_and_stands_alone(tmp_path, V, k):
     words = " ".join([*page.texts["h2"], *page.texts["b"]])
     for wanted in ("Data", "Options", "Agreement", "Certainty", "Convergence", "Look up", "Clusters", "Each cluster"):
         assert wanted in words
+    assert page.text.index("<form>") < page.text.index("Look up")  # which is not printed
+    assert not re.search(r"\d{5}", page.text.split("<b>Options:</b>")[1].split("</p>")[0])
     half = np.median(result.memberships.max(axis=1))
     assert f"half of the samples have a membership above {half:.2f}" in page.text
     assert f"joint {result.view_agreement[-1]:.1%} of the samples" in page.text

@@ -113,6 +113,39 @@ def test_names_of_an_earlier_fit_are_forgotten(framed):
         model.fit(frames[0]).predict(frames[0][list("dcba")])
 
 
+def test_features_of_arrays_have_the_given_names(framed, tmp_path):
+    frames, views, _ = framed
+    names = {"7": list("uvwxyz")}
+    result = agtf.cluster({"blood": views[0], 7: views[1]}, 3, feature_names=names)
+    assert result.feature_names == [None, list("uvwxyz")] and "7: " in str(result.describe())
+    assert set(result.describe(0).names) == {*(f"feature {j}" for j in range(4)), *"uvwxyz"}
+    result.save(tmp_path / "result.npz")
+    assert agtf.load(tmp_path / "result.npz").feature_names == result.feature_names
+    turned = {"blood": views[0], "7": frames[1][list("zyxwvu")].loc[frames[0].index]}
+    np.testing.assert_array_equal(result.predict(turned), result.predict(views))
+    listed = agtf.AGTF(3, feature_names={"view 1": np.array(list("uvwxyz"))}).fit([frames[0], frames[1].to_numpy()])
+    assert listed.result_.feature_names == [list("abcd"), list("uvwxyz")]
+    assert agtf.AGTF(3, feature_names={"view 0": list("ABCD")}).fit(views[0]).result_.feature_names == [list("ABCD")]
+
+
+@pytest.mark.parametrize(
+    "names, error, words",
+    [
+        ({"urine": ["a"]}, ValueError, "feature_names has an unknown view 'urine': they are 'blood', 'soil'"),
+        ({"blood": list("abc")}, ValueError, "feature_names must be 4 different names for 'blood', got 3"),
+        ({"blood": list("abca")}, ValueError, "feature_names must be 4 different names for 'blood', got 4"),
+        ({"soil": list("uvwxyz")}, ValueError, "feature_names: 'soil' is a DataFrame with names of its own"),
+        ([list("abcd")], TypeError, "feature_names must be a dict of lists by view name, got list"),
+    ],
+)
+def test_wrong_names_of_features_are_refused(framed, names, error, words):
+    frames, views, _ = framed
+    given = {"blood": views[0], "soil": frames[1]}
+    for call in (agtf.cluster, lambda views, k, feature_names: agtf.AGTF(k, feature_names=feature_names).fit(views)):
+        with pytest.raises(error, match=words):
+            call(given, 3, feature_names=names)
+
+
 # ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
