@@ -1390,10 +1390,12 @@ def _kmeans(X, k, seed):
     # Restarts show after a few steps which of them leads; that one goes on.
     with _process.foreign:
         firsts = [KMeans(k, init=grid[at], n_init=1, max_iter=_FIRST_STEPS).fit(grid) for at in seeds]
-        least = min(fitted.inertia_ for fitted in firsts)
-        first = next(fitted for fitted in firsts if fitted.inertia_ <= 1.0001 * least)  # whatever the rounding
+        first = min(firsts, key=lambda fitted: fitted.inertia_)
         found = KMeans(k, init=first.cluster_centers_, n_init=1).fit(grid)
-    return found.labels_, found.cluster_centers_.astype(X.dtype) * X.dtype.type(step) + mean
+    # Clusters are numbered by their first rows, not by the luck of the seeds.
+    order = np.argsort(np.unique(found.labels_, return_index=True)[1])
+    centres = found.cluster_centers_[order].astype(X.dtype) * X.dtype.type(step) + mean
+    return np.argsort(order)[found.labels_], centres
 
 
 def _kmeans_rule(X, k, rng):
