@@ -177,11 +177,10 @@ def _spread_out(X, chances, chosen):
     0 and 1; the first seed is chosen among all alike.
     """
     d, n = X.shape
-    nearest, closer, distance = np.ones(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    nearest, distance, best = np.ones(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    total = float(n)
     for t in range(chosen.size):
-        total, least = 0.0, np.inf
-        for i in range(n):
-            total += nearest[i]
+        least = np.inf
         for trial in range(chances.shape[1]):
             target, at = chances[t, trial] * total, 0
             while at < n - 1 and target >= nearest[at]:
@@ -194,13 +193,13 @@ def _spread_out(X, chances, chosen):
                     distance[i] += (X[c, i] - x) * (X[c, i] - x)
             left = 0.0
             for i in range(n):
-                if t > 0:
-                    distance[i] = min(nearest[i], distance[i])
-                left += distance[i]
+                left += distance[i] if t == 0 else min(nearest[i], distance[i])
             if left < least:
                 least, chosen[t] = left, at
-                closer, distance = distance, closer
-        nearest, closer = closer, nearest
+                best[:] = distance
+        total = least
+        for i in range(n):
+            nearest[i] = best[i] if t == 0 else min(nearest[i], best[i])
 
 
 @_jit
@@ -1099,7 +1098,8 @@ def _nearest_centre(centres, X):
     squares = 0.5 * np.einsum("ij,ij->i", centres, centres)
     for rows in (slice(lo, lo + _PIECE) for lo in range(0, len(X), _PIECE)):
         halves = squares - X[rows] @ centres.T
-        nearest[rows], distance[rows] = halves.argmin(axis=1), 2.0 * halves.min(axis=1)
+        nearest[rows] = halves.argmin(axis=1)
+        distance[rows] = 2.0 * halves[np.arange(len(halves)), nearest[rows]]
     return nearest, distance + np.einsum("ij,ij->i", X, X)
 
 
