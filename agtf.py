@@ -32,6 +32,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from html import escape
+from operator import attrgetter, itemgetter
 from string import Template
 from types import SimpleNamespace
 
@@ -566,6 +567,8 @@ class _Tables:
     view_names: list
     feature_names: list  # of every view a list of d_v names, or None
     sample_names: list | None
+    first: int = 0  # number of the first row, if they are a chunk of larger ones
+    chunks: tuple | None = None  # numbers of rows in each chunk, if the tables are `_Chunked`
 
     @property
     def n(self):
@@ -590,14 +593,19 @@ def _as_tables(views, fewest_rows=1, join="inner"):
     if len(views) == 0:
         raise ValueError("views is empty: give at least one (samples, features) table")
     where = where or [f"views[{v}]" for v in range(len(views))]
-    views, sample_names = _aligned(views, where, join)
-    feature_names = [_column_names(view) for view in views]
+    names = names or [f"view {v}" for v in range(len(views))]
+    in_chunks = any(map(_is_dask, views))
+    views, sample_names = (views, None) if in_chunks else _aligned(views, where, join)
+    feature_names = [None if _is_dask(view) else _column_names(view) for view in views]
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
         if table.shape[0] != tables[0].shape[0]:
             rows = f"{where[v]} has {table.shape[0]} rows, {where[0]} has {tables[0].shape[0]}"
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
-    return _Tables(tables, where, names or [f"view {v}" for v in range(len(views))], feature_names, sample_names)
+    chunks = next(table.chunks[0] for table in tables if _is_dask(table)) if in_chunks else None
+    if in_chunks:
+        tables = [_Chunked(table.shape, _split(table, chunks)) for table in tables]
+    return _Tables(tables, where, names, feature_names, sample_names, chunks=chunks)
 
 
 def _aligned(views, where, join):
@@ -643,6 +651,20 @@ def _column_names(view):
 
 
 def _as_table(view, name, fewest_rows):
+    if _is_dask(view):
+        if not hasattr(view, "chunks"):
+            raise TypeError(
+                f"{name} is a {type(view).__name__} of Dask: give a dask array, as to_dask_array() makes one"
+            )
+        if np.isnan(view.shape).any():
+            view = view.copy().compute_chunk_sizes()
+        # A stand-in of the same shape and kind without a byte of data; what is in the chunks is checked there.
+        _as_table(
+            np.broadcast_to(np.zeros((), view.dtype if view.dtype.kind in "fiubc" else float), view.shape),
+            name,
+            fewest_rows,
+        )
+        return view
     if sparse.issparse(view):
         view = sparse.csr_array(view)
         if not view.has_canonical_format:
@@ -665,7 +687,73 @@ def _as_table(view, name, fewest_rows):
     return view
 
 
-def _rows_seen(table, name, wanted, lo, hi):
+@dataclass
+class _Chunked:
+    """A view in Dask's hands."""
+
+    shape: tuple
+    parts: list  # of every chunk of rows the columns' chunks, delayed
+
+
+def _is_dask(view):
+    return type(view).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def _split(table, chunks):
+    """A dask array, or a table that is split alike, as delayed parts: of every chunk with rows a list of them."""
+    import dask
+
+    rows = tuple(n for n in chunks if n)
+    if _is_dask(table):
+        if table.chunks[0] != chunks:
+            table, chunks = table.rechunk({0: rows}), rows
+        return [list(row) for row, n in zip(table.to_delayed(), chunks) if n]
+    parts = [dask.delayed(table[hi - n : hi], traverse=False) for hi, n in zip(np.cumsum(rows), rows)]
+    return [[part] for part in _persisted(parts)]  # handed to Dask once, not with every step
+
+
+def _persisted(tasks):
+    """Let Dask begin with delayed tasks and keep what comes out, on the active client or in this process."""
+    import dask
+
+    # The anchors, which travel with a step, are larger than what Dask's clients take for usual, and warn of.
+    limit = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+    with dask.config.set(limit) if "distributed" in sys.modules else nullcontext():
+        return list(dask.persist(*tasks))
+
+
+def _computed(tasks):
+    import dask
+
+    return dask.compute(*tasks)
+
+
+def _opened(parts, mask, where, first):
+    """On a worker: the views of one chunk of rows, the first of which has this number, and their mask."""
+    parts = [part[0] if len(part) == 1 else _beside(part) for part in [*parts, mask or [None]]]
+    tables = [_as_table(part, name, 0) for part, name in zip(parts, where)]
+    return _Tables(tables, where, [], [], None, first), parts[-1]
+
+
+def _beside(blocks):
+    return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
+
+
+def _sources(given, mask):
+    """What `_opened` makes of every chunk that has rows, delayed: it is read anew by every step that asks for it."""
+    import dask
+
+    rows = [n for n in given.chunks if n]
+    masks = [None] * len(rows)
+    if mask is not None:
+        mask = mask if _is_dask(mask) else np.asarray(mask)
+        _check_mask(mask, given.n, len(given.tables))
+        masks = _split(mask, given.chunks)
+    every = zip(zip(*(table.parts for table in given.tables)), masks, np.cumsum(rows) - rows)
+    return [dask.delayed(_opened)(list(parts), one, given.where, int(first)) for parts, one, first in every]
+
+
+def _rows_seen(table, name, wanted, first, lo, hi):
     """Which of the wanted rows were observed: not those of nothing but NaN. Other NaN, or infinity, is an error."""
     block, wanted = table[lo:hi], wanted[lo:hi]
     values = block.data if sparse.issparse(block) else block
@@ -682,7 +770,7 @@ def _rows_seen(table, name, wanted, lo, hi):
     bad = ~np.isfinite(values) & wanted[row]
     if bad.any():
         rows, columns = row[bad], column[bad]
-        where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + lo}, column {columns[0]}"
+        where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + first + lo}, column {columns[0]}"
         hint = 'use impute="mean", or make the whole row NaN if the sample was not seen there'
         raise ValueError(f"{name} contains NaN or infinity in {where}: {hint}")
     return wanted
@@ -781,23 +869,27 @@ class _Data:
     def joint(self, positions, scheme=0):
         """All scaled views side by side, each divided by the root of its total variance."""
         weights = [scaling.weight for scaling in self.schemes[scheme].scalings]
-        blocks = [weight * self.scaled(v, positions, scheme) for v, weight in enumerate(weights)]
-        return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
+        return _beside([weight * self.scaled(v, positions, scheme) for v, weight in enumerate(weights)])
 
 
 def _observed(given, mask):
     """Whether sample i was observed in view v, as an (n, V) array, from NaN rows and the mask."""
     n, V = given.n, len(given.tables)
     mask = np.ones((n, V), bool) if mask is None else np.asarray(mask)
-    if mask.shape != (n, V) or mask.dtype != bool:
-        raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
-    steps = [partial(_rows_seen, given.tables[v], given.where[v], mask[:, v]) for v in range(V)]
+    _check_mask(mask, n, V)
+    steps = [partial(_rows_seen, given.tables[v], given.where[v], mask[:, v], given.first) for v in range(V)]
     none = np.empty(0, bool)  # in an empty batch there are no blocks
     seen = np.stack([np.concatenate([none, *_map_rows(step, n)]) for step in steps], axis=1)
     nowhere = np.flatnonzero(~seen.any(axis=1))
     if len(nowhere):
-        raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {nowhere[0]}: leave them out")
+        first = nowhere[0] + given.first
+        raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {first}: leave them out")
     return seen
+
+
+def _check_mask(mask, n, V):
+    if mask.shape != (n, V) or mask.dtype != bool:
+        raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
 
 
 def _fill_holes(given, means=None):
@@ -814,19 +906,22 @@ def _fill_holes(given, means=None):
         given.tables[v] = sparse.csr_array(filled) if sparse.issparse(table) else filled
 
 
-def _check_common(seen, where):
-    """Refuse views that no sample connects with the others; tell the fewest samples that connect one, by name."""
-    unseen = np.flatnonzero(~seen.any(axis=0))
+def _check_common(common, where):
+    """Refuse views that no sample connects with the others, warn of those that few do.
+
+    `common` (V, V) are the numbers of samples that were seen in both of two views.
+    """
+    unseen = np.flatnonzero(common.diagonal() == 0)
     if len(unseen):
         raise ValueError(f"{where[unseen[0]]} was observed in no sample: leave it out")
-    common = seen.T.astype(int) @ seen
     pieces, piece = connected_components(common > 0)
     if pieces > 1:
         apart = where[np.flatnonzero(piece != piece[0])[0]]
         raise ValueError(f"{apart} has no sample in common with {where[0]}, not even through other views: leave it out")
-    np.fill_diagonal(common, 0)
-    links = common.max(axis=1)
-    return int(links.min()), where[links.argmin()]
+    links = np.where(np.eye(len(common)), 0, common).max(axis=1)
+    if links.min() < _FEW_COMMON:
+        few = f"{where[links.argmin()]} has only {links.min()} sample(s) in common with any other view"
+        warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=6)
 
 
 def _arrange(given, mask, canonical, schemes):
@@ -838,58 +933,104 @@ def _arrange(given, mask, canonical, schemes):
     n = given.n
     seen = _observed(given, mask)
     if seen.shape[1] > 1 and not seen.all():
-        common, name = _check_common(seen, given.where)
-        if common < _FEW_COMMON:
-            few = f"{name} has only {common} sample(s) in common with any other view"
-            warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=5)
-    prints = [np.concatenate(_map_rows(partial(_fingerprints, table), n)) for table in given.tables]
-    prints = [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
-    slots = np.arange(len(prints))
-    if canonical:
-        together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
-        slots = np.argsort([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints], kind="stable")
-    keys = np.zeros(n, np.uint64)
+        _check_common(seen.T.astype(int) @ seen, given.where)
+    prints = _prints(given, seen)
+    slots = np.argsort(_view_prints(prints), kind="stable") if canonical else np.arange(len(prints))
+    keys = _keys(prints, slots)
+    rows = np.argsort(keys, kind="stable") if canonical else np.arange(n)
+    seen = None if seen.all() else seen[rows][:, slots]
+    tables, where = [given.tables[slot] for slot in slots], [given.where[slot] for slot in slots]
+    data = _Data(tables, where, rows, slots, seen, distinct=_distinct(keys[rows]))
+    every = [_fit_scaling(data, v, words[slot]) for words, _ in schemes for v, slot in enumerate(slots)]
+    data.schemes = _as_schemes(every, schemes)
+    return data
+
+
+def _prints(given, seen):
+    """Of every view the fingerprints of the rows; those that were not seen are all alike."""
+    prints = [np.concatenate(_map_rows(partial(_fingerprints, table), given.n)) for table in given.tables]
+    return [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
+
+
+def _view_prints(prints):
+    """A number of every view that tells it from the others whatever the order of the rows; chunks' are added."""
+    together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
+    return np.array([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints])
+
+
+def _keys(prints, slots):
+    """One number per row for all views."""
+    keys = np.zeros(len(prints[0]), np.uint64)
     for slot in slots:
         keys = _mix(keys + prints[slot])
-    rows = np.argsort(keys, kind="stable") if canonical else np.arange(n)
-    seen = seen[rows][:, slots]
-    distinct = np.sort(np.unique(keys[rows], return_index=True)[1])
-    tables, where = [given.tables[slot] for slot in slots], [given.where[slot] for slot in slots]
-    seen = None if seen.all() else seen
-    data = _Data(tables, where, rows, slots, seen, distinct=distinct)
-    for words, draws in schemes:
-        scalings = [_fit_scaling(data, v, words[slot]) for v, slot in enumerate(slots)]
-        if data.schemes and [s.name for s in scalings] == [s.name for s in data.schemes[-1].scalings]:
-            data.schemes[-1].draws += draws  # "auto" has chosen the same
+    return keys
+
+
+def _distinct(keys):
+    """The first position of every different row."""
+    return np.sort(np.unique(keys, return_index=True)[1])
+
+
+def _as_schemes(every, schemes):
+    """The scalings of all schemes, one view after the other, as `_Scheme`s; those that came out alike are one."""
+    found, V = [], len(every) // len(schemes)
+    for i, (_, draws) in enumerate(schemes):
+        scalings = every[i * V : (i + 1) * V]
+        if found and [s.name for s in scalings] == [s.name for s in found[-1].scalings]:
+            found[-1].draws += draws  # "auto" has chosen the same
         else:
-            data.schemes.append(_Scheme(scalings, draws))
-    return data
+            found.append(_Scheme(scalings, draws))
+    return found
 
 
 def _fit_scaling(data, v, scale):
     """Scaling of one view (its statistics are summed in working order, so they are order-free too)."""
     table = data.tables[v]
     rows = data.rows if data.seen is None else data.rows[data.seen[:, v]]
-    n, d, is_sparse = len(rows), table.shape[1], sparse.issparse(table)
-    if n == 0:
+    if len(rows) == 0:
         raise ValueError(f"{data.where[v]} was observed in no sample: leave it out")
+    extent = _merged(_over_rows(_extent, table, rows))
+    scaling = _coarse_scaling(scale, extent, table[rows[:1]], data.where[v])
+    _refine(scaling, len(rows), _sums(_over_rows(partial(_moments_about, scaling), table, rows)))
+    return scaling
 
-    def extent(lo, hi):
-        block = table[rows[lo:hi]]
-        if is_sparse:
-            return block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel(), block.nnz
-        return block.min(axis=0), block.max(axis=0), np.count_nonzero(block)
 
-    low, high, filled = zip(*_map_rows(extent, n))
-    low, high = np.min(low, axis=0).astype(float), np.max(high, axis=0).astype(float)
+def _over_rows(step, table, rows):
+    """[step(some of these rows), ...]"""
+    return _map_rows(lambda lo, hi: step(table[rows[lo:hi]]), len(rows))
+
+
+def _sums(parts):
+    """The sums of tuples of arrays, in their order."""
+    return [sum(some) for some in zip(*parts)]
+
+
+def _extent(rows):
+    """Of some rows the least and the largest number in each column, how many numbers are not 0, and how many are."""
+    if sparse.issparse(rows):
+        low, high, filled = rows.min(axis=0).toarray().ravel(), rows.max(axis=0).toarray().ravel(), rows.nnz
+    else:
+        low, high, filled = rows.min(axis=0), rows.max(axis=0), np.count_nonzero(rows)
+    return low.astype(float), high.astype(float), filled, rows.shape[0] * rows.shape[1]
+
+
+def _merged(extents):
+    low, high, filled, size = zip(*extents)
+    return np.min(low, axis=0), np.max(high, axis=0), sum(filled), sum(size)
+
+
+def _coarse_scaling(scale, extent, row, name):
+    """A scaling, still to be refined, to numbers whose moments do not cancel; `row` is any of the view's rows."""
+    low, high, filled, size = extent
+    d, is_sparse = len(low), sparse.issparse(row)
     if scale == "auto":
-        mostly_zero = low.min() >= 0 and sum(filled) < _MOSTLY_ZERO * n * d
+        mostly_zero = low.min() >= 0 and filled < _MOSTLY_ZERO * size
         scale = "unit" if is_sparse or mostly_zero else "zscore"
     top = max(-low.min(), high.max())
-    _check_range(top, scale, data.where[v])
+    _check_range(top, scale, name)
     steep = np.flatnonzero((high > low) & (np.maximum(high, -low) > _STEEPEST * (high - low)))
     if is_sparse and len(steep):
-        narrow = f"the values of column {steep[0]} of {data.where[v]} differ by less than a millionth of their size"
+        narrow = f"the values of column {steep[0]} of {name} differ by less than a millionth of their size"
         raise ValueError(f"{narrow}, and a sparse view can't be centred: give it as a dense array")
     # Statistics of (x - low) / (high - low) can neither overflow nor cancel, whatever the units of x.
     if scale == "zscore":
@@ -901,26 +1042,37 @@ def _fit_scaling(data, v, scale):
     shift = None if is_sparse else (low if scale == "zscore" else np.zeros(d))
     scaling = _Scaling(scale, factor, shift)
     if not is_sparse and scale != "zscore":
-        scaling.centre = scaling(table[rows[:1]])[0]  # moments about a row of the data do not cancel either
+        scaling.centre = scaling(row)[0]  # moments about a row of the data do not cancel either
+    return scaling
 
-    def moments(lo, hi):
-        block = scaling(table[rows[lo:hi]])
-        return np.asarray(block.sum(axis=0)).ravel(), np.asarray((block**2).sum(axis=0)).ravel()
 
-    total, squares = (np.sum(part, axis=0) for part in zip(*_map_rows(moments, n)))
-    mean = total / n
-    variance = np.maximum(squares / n - mean**2, 0.0)
-    if scale == "zscore":
-        varies &= variance > 1e-20
-        if shift is not None:
-            scaling.shift = low + mean * width
-        scaling.factor = np.where(varies, factor / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+def _moments_about(scaling, rows):
+    block = scaling(rows)
+    return np.asarray(block.sum(axis=0)).ravel(), np.asarray((block**2).sum(axis=0)).ravel()
+
+
+def _refine(scaling, n, moments):
+    """Finish a scaling with the sums of n rows, so scaled, and of their squares."""
+    mean, square = (total / n for total in moments)
+    variance = np.maximum(square - mean**2, 0.0)
+    deviation, variance = np.sqrt(variance), _rounded(variance, variance)
+    if scaling.name == "zscore":
+        varies = (scaling.factor > 0) & (variance > 1e-20)
+        if scaling.shift is not None:
+            width = np.divide(1.0, scaling.factor, out=np.zeros_like(mean), where=varies)
+            scaling.shift = scaling.shift + _rounded(mean, deviation) * width
+        scaling.factor = np.where(varies, scaling.factor / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
         variance = varies.astype(float)
-    elif not is_sparse:
-        scaling.centre = scaling.centre + mean
+    elif scaling.centre is not None:
+        scaling.centre = _rounded(scaling.centre + mean, deviation)
     spread = variance.sum()
     scaling.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
-    return scaling
+
+
+def _rounded(x, size):
+    """x to 36 binary digits of its size, so that sums in another order give the same scaling, not one like it."""
+    unit = np.ldexp(1.0, np.frexp(size)[1] - 36)
+    return np.round(x / unit) * unit
 
 
 def _check_range(top, scale, name):
@@ -963,6 +1115,8 @@ class _Block:
     z: np.ndarray | None = None
     w: np.ndarray | None = None
     J: np.ndarray | None = None  # kept for axis="sample" only
+    by_H: np.ndarray | None = None  # labels by H alone, without the anchors' help; -1 for none
+    memberships: np.ndarray | None = None
 
     @property
     def rows(self):
@@ -980,11 +1134,21 @@ class _Rows:
     """
 
     def __init__(self, data):
-        self.data, size = data, min(max(data.n // 16, 512), 8192)
+        self.data, self.numbers = data, getattr(data, "rows", None)
+        size = min(max(data.n // 16, 512), 8192)
         self.blocks = [_Block(data, lo, min(lo + size, data.n)) for lo in range(0, data.n, size)]
 
-    def map(self, step, *small, show=None):
-        """[step(block, *small), ...]; show(share of the blocks done) is called on the way."""
+    @property
+    def kind(self):
+        """The precision of the state."""
+        return self.blocks[0].H.dtype
+
+    def join(self, anchors, show):
+        """Give the blocks their graphs."""
+        self.map(_join, anchors, show=show)
+
+    def map(self, step, *small, show=None, reads=None):
+        """[step(block, *small), ...]; show(share of the blocks done) is called on the way; `reads` is for Dask."""
         done = []
 
         def one(b, _):
@@ -1001,7 +1165,7 @@ class _Rows:
 
     def sums(self, step, *small):
         """The same for a step that returns several arrays."""
-        return [sum(parts) for parts in zip(*self.map(step, *small))]
+        return _sums(self.map(step, *small))
 
     def gather(self, name):
         return np.concatenate([getattr(block, name) for block in self.blocks])
@@ -1010,11 +1174,305 @@ class _Rows:
         for block in self.blocks:
             setattr(block, name, whole[block.rows])
 
+    def take(self, name, at):
+        """What the blocks know about the anchors at these positions."""
+        return self.gather(name)[at]
+
     def head(self, n):
         """The first n rows as one block with its graph: in the canonical order a random sample."""
         some = [block for block in self.blocks if block.lo < n]
         index, weight = (np.concatenate([getattr(b, name) for b in some])[:n] for name in ("index", "weight"))
         return _Block(self.data, 0, min(n, self.data.n), index, weight)
+
+    def settle(self):
+        """Make room for the solver where there is little."""
+
+    def outcome(self, slices, k):
+        """What belongs to the samples, in their given order, for the `Result`."""
+        inverse, labels = np.argsort(self.data.rows), self.gather("labels")
+        graph = dict(_index=_handed_over(self, "index", slices), _weight=_handed_over(self, "weight", slices))
+        memberships, profile = self.gather("memberships")[inverse], _profile(self.data, labels, k)
+        return dict(labels=labels[inverse], memberships=memberships, _profile=profile, **graph)
+
+
+class _DaskRows:
+    """The same for rows in the chunks of dask arrays, in the order in which they were given.
+
+    A step is one task per chunk, which hands on a changed copy of the chunk's blocks, and a tree of tasks that puts the
+    small results together in a fixed order. On a cluster all of this happens on the workers: only what steps are given
+    and what they return travels. Of an order that depends on the rows' contents just the beginning is needed: these
+    rows, `near`, are fetched, and anchors and the start come from them as they do in memory.
+    """
+
+    kind = np.dtype(np.float32)
+
+    def __init__(self, given, mask, s):
+        import dask
+
+        self.given, self.sources = given, _sources(given, mask)
+        self.stops = np.cumsum([rows for rows in given.chunks if rows])
+        looked = _persisted([dask.delayed(_look)(source) for source in self.sources])
+        facts = _computed([dask.delayed(itemgetter(2))(one) for one in looked])
+        for problem in facts:
+            if isinstance(problem, Exception):
+                raise problem
+        common, view_prints, looks = zip(*facts)
+        common, V = sum(common), len(given.tables)
+        complete = common.diagonal().min() == given.n
+        if V > 1 and not complete:
+            _check_common(common, given.where)
+        slots = np.argsort(np.sum(view_prints, axis=0, dtype=np.uint64), kind="stable")
+
+        wanted = _SAMPLE, max(_POOL * s.m, _COMPLETE * s.k)
+        picked = _computed([dask.delayed(_pick)(one, slots, *wanted) for one in looked])
+        keys, at, seen = map(np.concatenate, zip(*picked))
+        chunk = np.repeat(np.arange(len(picked)), [len(some) for some, *_ in picked])
+        best = _smallest(keys, seen, *wanted)
+        keys, at, seen, chunk = keys[best], at[best], seen[best], chunk[best]
+
+        where, coarse = [given.where[slot] for slot in slots], []
+        for words, _ in s.schemes:
+            for slot in slots:
+                extents, rows = zip(*(one[slot] for one in looks if one[slot] is not None))
+                if len(set(map(sparse.issparse, rows))) > 1:
+                    raise TypeError(f"{given.where[slot]} has sparse and dense chunks: make them alike")
+                coarse.append(_coarse_scaling(words[slot], _merged(extents), rows[0], given.where[slot]))
+        shared = dask.delayed((slots, coarse), traverse=False)
+        every = enumerate(zip(self.sources, looked))
+        fetched = _computed([dask.delayed(_fetch)(*one, shared, at[chunk == c]) for c, one in every])
+        tables, moments = zip(*fetched)
+        for i, (scaling, parts) in enumerate(zip(coarse, zip(*moments))):
+            _refine(scaling, common[slots[i % V], slots[i % V]], _sums(parts))
+        tables = [sparse.vstack(x, format="csr") if sparse.issparse(x[0]) else np.concatenate(x) for x in zip(*tables)]
+        order = np.argsort(keys, kind="stable")
+        seen = None if complete else seen[order]
+        near = _Data(tables, where, order, slots, seen, _as_schemes(coarse, s.schemes), _distinct(keys[order]))
+        self.near, self.numbers = _Rows(near), (at + np.append(0, self.stops)[chunk])[order]
+        self.data = SimpleNamespace(n=given.n, rows=slice(None), slots=slots, seen=seen, distinct=near.distinct)
+        bare = dask.delayed(replace(near, tables=[], rows=None, distinct=None), traverse=False)
+        self.states = [dask.delayed(_begun)(one, bare) for one in looked]
+
+    def join(self, anchors, show):
+        self.near.join(anchors, show)
+        self.map(_join, anchors, reads="views")
+        self.graphs = self.states
+
+    def head(self, n):
+        return self.near.head(n)
+
+    def map(self, step, *small, reads=None):
+        """[step(block, *small), ...]; `reads` is "views", "graph" for what was there before `settle`, or None."""
+        return self.run(step, small, list, _chained, reads)
+
+    def sum(self, step, *small):
+        return self.run(step, small, sum, sum)
+
+    def sums(self, step, *small):
+        return self.run(step, small, _sums, _sums)
+
+    def run(self, step, small, within, across, reads=None):
+        """Take a step; its results are put together by `within` in a chunk, by `across` those of the chunks."""
+        import dask
+
+        step = dask.delayed(_Step(step, small, within), traverse=False)
+        if reads is None:
+            states = [dask.delayed(_stepped)(step, state) for state in self.states]
+        else:
+            beside = self.sources if reads == "views" else self.graphs
+            states = [dask.delayed(_stepped)(step, *pair) for pair in zip(self.states, beside)]
+        parts = [dask.delayed(attrgetter("small"))(state) for state in states]
+        while len(parts) > 1:
+            parts = [dask.delayed(across)(parts[i : i + 8]) for i in range(0, len(parts), 8)]
+        *self.states, result = _persisted([*states, *parts])
+        del states, parts  # which hold the states of before
+        return _computed([result])[0]
+
+    def gather(self, name):
+        import dask
+
+        return np.concatenate(_computed([dask.delayed(_part)(state, name) for state in self.states]))
+
+    def spread(self, name, whole):
+        import dask
+
+        parts = np.split(whole, self.stops[:-1])
+        self.states = _persisted([dask.delayed(_with)(state, name, part) for state, part in zip(self.states, parts)])
+
+    def take(self, name, at):
+        import dask
+
+        chunk = np.searchsorted(self.stops, self.numbers[at], side="right")
+        at, found = self.numbers[at] - np.append(0, self.stops)[chunk], np.empty(len(at), int)
+        parts = [dask.delayed(_part)(state, name, at[chunk == c]) for c, state in enumerate(self.states)]
+        for c, part in enumerate(_computed(parts)):
+            found[chunk == c] = part
+        return found
+
+    def settle(self):
+        self.map(_slim)
+
+    def outcome(self, slices, k):
+        import dask
+
+        profile = self.run(_block_profile, (k,), _pooled, _pooled, "views")
+        parts = [dask.delayed(_part)(state, name) for name in ("labels", "memberships") for state in self.states]
+        parts = _persisted(parts)
+        labels = _as_dask(parts[: len(self.states)], self.given.chunks, (), np.intp)
+        memberships = _as_dask(parts[len(self.states) :], self.given.chunks, (k,), float)
+        graph = dict(_index=None, _weight=None, _sources=self.sources)
+        return dict(labels=labels, memberships=memberships, _profile=profile, **graph)
+
+
+@dataclass
+class _Step:
+    """A step and what it is given, which travels once to every worker; `within` puts a chunk's results together."""
+
+    step: object
+    small: tuple
+    within: object
+
+
+@dataclass
+class _Chunk:
+    """The blocks of a chunk of rows, and what the last step returned."""
+
+    blocks: list
+    small: object = None
+
+    def __sizeof__(self):
+        """For Dask, which leaves large things where they are, and puts them on disk when memory is short."""
+        return 1000 + sum(getattr(x, "nbytes", 0) for block in self.blocks for x in vars(block).values())
+
+
+def _writes(*names):
+    """Mark a step by the arrays that it writes into: a copy of a block needs its own."""
+
+    def mark(step):
+        step.writes = names
+        return step
+
+    return mark
+
+
+def _stepped(step, chunk, beside=None):
+    """On a worker: a chunk after a step. The one before stays as it is, and is needed again if this one gets lost."""
+    written = getattr(step.step, "writes", ())
+    blocks = [replace(block, **{name: getattr(block, name).copy() for name in written}) for block in chunk.blocks]
+    bare = data = blocks[0].data
+    if isinstance(beside, _Chunk):
+        blocks = [replace(b, index=known.index, weight=known.weight) for b, known in zip(blocks, beside.blocks)]
+    elif beside is not None:
+        data = replace(bare, tables=[beside[0].tables[slot] for slot in bare.slots])
+    for block in blocks:
+        block.data = data
+    with _limits(1):
+        small = step.within([step.step(block, *step.small) for block in blocks])
+    for block in blocks:
+        block.data = bare
+    return _Chunk(blocks, small)
+
+
+def _look(source):
+    """On a worker: fingerprints of a chunk's rows, where they were seen, and what all chunks together must tell."""
+    given, mask = source
+    with _limits(1):
+        try:
+            seen = _observed(given, mask)
+        except ValueError as error:
+            return None, None, error  # for the caller to raise: that of the first such chunk
+        prints, looks = _prints(given, seen), [None] * len(given.tables)
+        for v, table in enumerate(given.tables):
+            rows = np.flatnonzero(seen[:, v])
+            if len(rows):
+                looks[v] = _merged(_over_rows(_extent, table, rows)), table[rows[:1]]
+        return prints, seen, (seen.T.astype(int) @ seen, _view_prints(prints), looks)
+
+
+def _pick(looked, slots, sample, pool):
+    """On a worker: of the rows that may be among all those with the smallest keys: keys, numbers, where seen."""
+    keys, seen = _keys(looked[0], slots), looked[1][:, slots]
+    best = _smallest(keys, seen, sample, pool)
+    return keys[best], best, seen[best]
+
+
+def _smallest(keys, seen, sample, pool):
+    """Numbers of the `sample` rows with the smallest keys and, for any number of views, of the `pool` first different
+    ones that were seen in so many: what `_choose_anchors` and `_find_labels` look at."""
+    order, seen_in = np.argsort(keys, kind="stable"), seen.sum(axis=1)
+    different = order[_distinct(keys[order])]
+    pools = [different[seen_in[different] >= least][:pool] for least in range(1, seen.shape[1] + 1)]
+    return np.unique(np.concatenate([order[:sample], *pools]))
+
+
+def _fetch(source, looked, shared, at):
+    """On a worker: the rows at these places of every view, and the moments of the rows seen, for every scaling."""
+    slots, scalings = shared
+    tables, moments = [source[0].tables[slot] for slot in slots], []
+    with _limits(1):
+        for i, scaling in enumerate(scalings):
+            rows = np.flatnonzero(looked[1][:, slots[i % len(slots)]])
+            parts = _over_rows(partial(_moments_about, scaling), tables[i % len(slots)], rows)
+            moments.append(_sums(parts) if parts else (0.0, 0.0))
+    return [table[at] for table in tables], moments
+
+
+def _begun(looked, bare):
+    """On a worker: a chunk of rows about which nothing is known yet but where they were seen."""
+    seen = None if bare.seen is None else looked[1][:, bare.slots]
+    return _Chunk(_Rows(replace(bare, rows=np.arange(len(looked[1])), seen=seen)).blocks)
+
+
+def _part(chunk, name, rows=slice(None)):
+    return np.concatenate([getattr(block, name) for block in chunk.blocks])[rows]
+
+
+def _with(chunk, name, whole):
+    return _Chunk([replace(block, **{name: whole[block.rows]}) for block in chunk.blocks])
+
+
+def _chained(parts):
+    return [result for part in parts for result in part]
+
+
+def _slim(block):
+    """Leave the weights, of which the solver has its own, to the graph that was put aside; and shorten the indices."""
+    block.weight = None
+    if block.index.max() < 2**16:
+        block.index = block.index.astype(np.uint16)
+
+
+def _block_profile(block, k):
+    """What `_profile` tells of all rows, of one block's."""
+    data, profile = block.data, [None] * len(block.data.tables)
+    for v, slot in enumerate(data.slots):
+        some = np.arange(block.hi - block.lo) if data.seen is None else np.flatnonzero(data.seen[block.rows, v])
+        nothing = np.zeros((k, data.tables[v].shape[1]))
+        profile[slot] = np.zeros(k, int), nothing, nothing
+        if len(some):
+            profile[slot] = _moments(data.tables[v], block.lo + some, block.labels[some], k)
+    return profile
+
+
+@np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
+def _pooled(profiles):
+    """The profile of all rows from those of parts of them."""
+    pooled = []
+    for view in zip(*profiles):
+        count, mean, variance = map(np.stack, zip(*view))
+        share = (count / np.maximum(count.sum(axis=0), 1))[:, :, None]
+        centre = (share * mean).sum(axis=0)
+        pooled.append((count.sum(axis=0), centre, (share * (variance + (mean - centre) ** 2)).sum(axis=0)))
+    return pooled
+
+
+def _as_dask(parts, chunks, width, kind):
+    """A dask array from delayed parts, one for each chunk that has rows."""
+    import dask.array
+
+    rows = [n for n in chunks if n]
+    arrays = [dask.array.from_delayed(part, (n, *width), kind) for part, n in zip(parts, rows)]
+    whole = dask.array.concatenate(arrays) if rows else dask.array.zeros((0, *width), kind)
+    return whole if len(rows) == len(chunks) else whole.rechunk({0: chunks})
 
 
 def _choose_anchors(data, s, rng):
@@ -1242,11 +1700,18 @@ _FIRST_SAMPLES = 20  # per cluster: so many of the samples seen in most views ar
 
 
 def _find_labels(rows, anchors, k, rng):
-    """Labels of all rows (n,) in working order, by rules that are learnt from a sample of them."""
+    """Give all rows labels, by rules that are learnt from a sample of them."""
     sample = rows.head(_SAMPLE)
     learn = _spectral_rule if rows.data.seen is None else _rule_with_holes
     labels, rule = learn(sample, anchors, k, rng)
-    return labels if sample.hi == rows.data.n else np.concatenate(rows.map(rule))
+    if sample.hi == rows.data.n:
+        rows.spread("labels", labels[np.argsort(sample.data.rows)][rows.data.rows])
+    else:
+        rows.map(_label, rule, reads=None if rows.data.seen is None else "views")
+
+
+def _label(block, rule):
+    block.labels = rule(block)
 
 
 def _spectral_rule(sample, anchors, k, rng):
@@ -1459,17 +1924,17 @@ def _mended_by_views(sample, labels, k, rng):
         wide = d > r
         directions.append(randomized_svd(data.scaled(v, some), r, random_state=seed)[2].T if wide else np.eye(d))
 
-    def features(v, positions):
+    def features(data, v, positions):
         return data.scaled(v, positions) @ directions[v]
 
     def decide(rules, block, labels):
         total = np.zeros((len(labels), k))
         total[np.arange(len(labels)), labels] = 1e-9  # no view has an opinion: the label stays
         for v, rule in rules.items():
-            some = np.flatnonzero(data.seen[block.rows, v])
+            some = np.flatnonzero(block.data.seen[block.rows, v])
             opinion = np.full((len(some), k), _LEAST_LOG)
             if len(some):
-                logs = log_softmax(rule.scores(features(v, block.lo + some)), axis=1)
+                logs = log_softmax(rule.scores(features(block.data, v, block.lo + some)), axis=1)
                 opinion[:, rule.classes_] = np.maximum(logs, _LEAST_LOG)
             total[some] += opinion
         return total.argmax(axis=1)
@@ -1481,7 +1946,7 @@ def _mended_by_views(sample, labels, k, rng):
             some = np.flatnonzero(seen[:, v])
             some = some[np.bincount(labels[some], minlength=k)[labels[some]] > 1]  # one sample has no spread
             if len(np.unique(labels[some])) > 1:
-                rules[v] = _Discriminants(features(v, some), labels[some])
+                rules[v] = _Discriminants(features(data, v, some), labels[some])
         found = decide(rules, sample, labels)
         if len(np.unique(found)) < k or np.array_equal(found, labels):
             break
@@ -1566,6 +2031,7 @@ def _low_rank(block, rows, W):
     return block.w[rows] @ W.astype(block.w.dtype) if block.J is None else block.J[rows]
 
 
+@_writes("H")
 def _form_B(block, G, W, old, new):
     """Pass A: B2 = 2 S*G + mu Q - Y1 + rho J - Y2 in the place of H, which nobody needs any more; returns B2^T B2.
 
@@ -1584,10 +2050,9 @@ def _form_B(block, G, W, old, new):
 def _polar(rows, gram, shape):
     """Eq. (solveH): the matrix M with which H = B2 M is the polar factor of B2 at every view frequency."""
     square, right = np.linalg.eigh(_slice_grams(gram, shape, "view"))
-    B = rows.blocks[0].H
-    if (square[:, 0] <= _FULL_RANK[B.dtype.name] * square[:, -1]).any():
+    if (square[:, 0] <= _FULL_RANK[rows.kind.name] * square[:, -1]).any():
         whole = _polar_factor(rows.gather("H").astype(float), rows.gather("w").astype(float), shape)
-        rows.spread("H", whole.astype(B.dtype))
+        rows.spread("H", whole.astype(rows.kind))
         return np.eye(len(gram))
     # H^T*H = I asks for orthonormal slices of the unnormalised DFT; the Gram matrices are those of the orthonormal one.
     inverse_root = (right / np.sqrt(shape[0] * square)[:, None, :]) @ right.conj().swapaxes(1, 2)
@@ -1629,6 +2094,7 @@ def _completed(basis, K):
     return basis
 
 
+@_writes("H", "z", "w")
 def _form_H(block, M, W, old, new, m):
     """Pass B: H = B2 M, then z = H + Y1/mu and w = H + Y2/rho; returns S^T*H and w^T w."""
     kind = block.H.dtype
@@ -1859,6 +2325,7 @@ class Result:
     _anchors: _Anchors
     _profile: list  # of every view what `_profile` returns
     _told: np.ndarray  # share of the samples about which a slice tells something
+    _sources: list | None = None  # of every chunk the views, delayed, if they were dask arrays: then there is no graph
 
     def __repr__(self):
         n, k = self.memberships.shape
@@ -1890,24 +2357,21 @@ class Result:
 
     def predict_memberships(self, views, mask=None, n_jobs=None):
         """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
-        given, memberships = self._matched(views), self._slice_memberships()
+        given, means = self._matched(views), None
         if self.options["impute"]:
-            _fill_holes(given, [count @ mean / max(count.sum(), 1) for count, mean, _ in self._profile])
-        with _limits(n_jobs):
-            seen = _observed(given, mask)
-            n, V = seen.shape
-            data = _Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen)
+            means = [count @ mean / max(count.sum(), 1) for count, mean, _ in self._profile]
+        model = self._anchors, self._slice_memberships(), means
+        if given.chunks is None:
+            return _voted((given, mask), model, n_jobs)
+        import dask
 
-            def vote(block):
-                _join(block, self._anchors)
-                votes = _votes(block.index, block.weight, memberships).sum(axis=1) + 1e-300
-                return votes / votes.sum(axis=1, keepdims=True)
-
-            return np.concatenate([np.empty((0, memberships.shape[2])), *_Rows(data).map(vote)])
+        shared = dask.delayed(model, traverse=False)
+        parts = [dask.delayed(_voted)(source, shared) for source in _sources(given, mask)]
+        return _as_dask(parts, given.chunks, (self.memberships.shape[1],), float)
 
     def score(self, y_true):
         """The scores of the labels against (n,) classes, see `agtf.score`."""
-        return score(y_true, self.labels)
+        return score(y_true, np.asarray(self.labels))
 
     def _matched(self, views):
         """New views as the tables that the model was fitted on, in its order."""
@@ -1932,10 +2396,22 @@ class Result:
             d = table.shape[1]
             if d != len(scaling.factor):
                 raise ValueError(f"{given.where[v]} has {d} features, the model was fitted on {len(scaling.factor)}")
-            if sparse.issparse(table) != (scaling.shift is None):
-                table = table.toarray() if sparse.issparse(table) else sparse.csr_array(table)
             given.tables[v] = table
         return given
+
+    def compute(self):
+        """The same result with NumPy arrays where it has dask arrays, and with its graph; itself if it has none."""
+        if self._sources is None:
+            return self
+        import dask
+
+        shared = dask.delayed(self._anchors, traverse=False)
+        graph = [dask.delayed(_graph)(source, shared) for source in self._sources]
+        labels, memberships, graph = dask.compute(self.labels, self.memberships, graph)
+        index, weight = map(np.concatenate, zip(*graph))
+        return replace(
+            self, labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None
+        )  # fmt: skip
 
     def explain(self, i):
         """Why sample i, a number or a name, is where it is: an `Explanation`, which prints as a table of anchors, votes
@@ -1946,13 +2422,27 @@ class Result:
                 raise KeyError(f"no one sample is called {i!r}; the samples {known}")
             i = self.sample_names.index(i)
         i = range(len(self.labels))[i]
-        memberships, index = self._slice_memberships(), self._index[i]
-        votes, label = _votes(self._index[[i]], self._weight[[i]], memberships)[0], int(self.labels[i])
+        if self._sources is None:
+            index, weight = self._index[i], self._weight[i]
+        else:
+            index, weight = self._graph_of(i)
+        memberships = self._slice_memberships()
+        votes, label = _votes(index[None], weight[None], memberships)[0], int(self.labels[i])
         support = votes[:, label].sum()
         shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
         clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
         anchors, names = self.anchors[index], self.sample_names
-        return Explanation(i, label, self.slices, anchors, self._weight[i], clusters, votes, shares, names)
+        return Explanation(i, label, self.slices, anchors, weight, clusters, votes, shares, names)
+
+    def _graph_of(self, i):
+        """A sample's anchors and weights, where its chunk of rows has to be asked."""
+        import dask
+
+        sizes = np.array([rows for rows in self.labels.chunks[0] if rows])
+        chunk = np.searchsorted(np.cumsum(sizes), i, side="right")
+        at = i - sizes[:chunk].sum()
+        index, weight = dask.delayed(_graph)(self._sources[chunk], self._anchors, slice(at, at + 1)).compute()
+        return index[0], weight[0]
 
     def describe(self, cluster=None):
         """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
@@ -1973,20 +2463,22 @@ class Result:
         the standard deviation within these two groups; at most 1000. Samples not seen in a view are left out there.
         """
         if cluster is None:
-            return _describe(self)
+            return _describe(self.compute())
         k = self.memberships.shape[1]
         cluster = _whole("the cluster", cluster, 0, k - 1, f"lie between 0 and {k - 1}")
-        return _describe_cluster(self, _describe(self), cluster)
+        result = self.compute()
+        return _describe_cluster(result, _describe(result), cluster)
 
     def report(self, path):
         """Write the result as one HTML page that needs nothing else, below 3 MB unless the clusters alone take more."""
-        _report(self, path)
+        _report(self.compute(), path)
 
     def save(self, path):
         """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        whole = self.compute()
+        arrays = {name: getattr(whole, name) for name in _ARRAYS}
         arrays |= {f"history {name}": values for name, values in self.history.items()}
-        arrays |= {"graph index": self._index, "graph weight": self._weight, "told": self._told}
+        arrays |= {"graph index": whole._index, "graph weight": whole._weight, "told": self._told}
         arrays["anchors usable"] = self._anchors.usable
         arrays |= {f"profile {v} {i}": part for v, parts in enumerate(self._profile) for i, part in enumerate(parts)}
         for i, scheme in enumerate(self._anchors.schemes):
@@ -2006,7 +2498,7 @@ class Result:
             np.savez_compressed(file, facts=text, **arrays)
 
     def __getstate__(self):
-        return self.__dict__ | {"agtf": __version__}
+        return self.compute().__dict__ | {"agtf": __version__}
 
     def __setstate__(self, state):
         written = state.pop("agtf")
@@ -2019,6 +2511,43 @@ class Result:
         if self.joint_memberships is None:
             return self.anchor_memberships
         return np.concatenate([self.anchor_memberships, self.joint_memberships[None]])
+
+
+def _as_fitted(source, anchors, rows=slice(None), means=None):
+    """The rows, or some of them, of a pair of views and mask as blocks that can be joined to the anchors."""
+    given, mask = source
+    tables = [table[rows] for table in given.tables]
+    for v, scaling in enumerate(anchors.schemes[0].scalings):
+        if sparse.issparse(tables[v]) != (scaling.shift is None):
+            tables[v] = tables[v].toarray() if sparse.issparse(tables[v]) else sparse.csr_array(tables[v])
+    given = replace(given, tables=tables)
+    if means is not None:
+        _fill_holes(given, means)
+    seen = _observed(given, mask if mask is None else np.asarray(mask)[rows])
+    n, V = seen.shape
+    return _Rows(_Data(tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen))
+
+
+def _voted(source, model, n_jobs=1):
+    """Of every row the shares of the anchors' votes (n, k)."""
+    anchors, memberships, means = model
+
+    def vote(block):
+        _join(block, anchors)
+        votes = _votes(block.index, block.weight, memberships).sum(axis=1) + 1e-300
+        return votes / votes.sum(axis=1, keepdims=True)
+
+    with _limits(n_jobs):
+        rows = _as_fitted(source, anchors, means=means)
+        return np.concatenate([np.empty((0, memberships.shape[2])), *rows.map(vote)])
+
+
+def _graph(source, anchors, some=slice(None)):
+    """Indices and weights of the graph of a chunk's rows, or of some of them."""
+    with _limits(1):
+        rows = _as_fitted(source, anchors, some)
+        rows.join(anchors, None)
+        return rows.gather("index"), rows.gather("weight")
 
 
 def load(path):
@@ -2345,7 +2874,10 @@ def _cluster(tables, k, mask, given, fewest):
         raise ValueError(f"the views have {n} sample: at least 2 are needed")
     s = _resolve(given, k, n, V, fewest)
     rng = _random_state(given["random_state"])
-    _check_memory(n, s)
+    if tables.chunks is None:
+        _check_memory(n, s)
+    else:
+        _refuse_for_chunks(given)
     if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
@@ -2362,6 +2894,7 @@ def _cluster(tables, k, mask, given, fewest):
         kind = np.float64 if s.in_given_order else np.float32
         rows.map(_normalise, scale, kind)
         F, W = _start(rows, at, anchors, s, rng)
+        rows.settle()
         H_leading, F_leading = _leading(rows.sum(_H_gram), s.norm, rows), _leading(_gram(F), s.norm, F)
         lambda1 = _automatic_lambda(H_leading, s.penalty, _SHARE_H, s.norm.p) if s.lambda1 == "auto" else s.lambda1
         lambda2 = _automatic_lambda(F_leading, s.penalty, _SHARE_G, s.norm.p) if s.lambda2 == "auto" else s.lambda2
@@ -2385,7 +2918,7 @@ def _cluster(tables, k, mask, given, fewest):
         run = _Run(s.norm, lambda1, lambda2, s.penalty, s.growth, s.tol, iterations, watch)
         G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
         progress("reading off")
-        found, together = _read_off(rows, at, anchors, G, s)
+        found, together, empty = _read_off(rows, at, anchors, G, s)
     history = {name: np.array(values) for name, values in history.items()}
     options = {name: value for name, value in given.items() if name not in ("callback", "verbose", "n_jobs")}
     options |= {"n_anchors": anchors.m // anchors.draws, "n_draws": anchors.draws, "joint": s.joint}
@@ -2395,9 +2928,17 @@ def _cluster(tables, k, mask, given, fewest):
         view_names=tables.view_names, feature_names=tables.feature_names, sample_names=tables.sample_names,
         seconds=progress.done(),
     )  # fmt: skip
-    for message, kind in _doubts(result, len(data.distinct), together):
+    for message, kind in _doubts(result, empty, len(data.distinct), together):
         warnings.warn(message, kind, stacklevel=3)
     return result
+
+
+def _refuse_for_chunks(given):
+    """Refuse the options that need all rows, or their order, in one place."""
+    possible = {"impute": (None,), "anchors": ("medoid", "random"), "init": ("spectral",), "callback": (None,)}
+    for name, words in (possible | {"axis": ("cluster", "lateral", "view")}).items():
+        if not isinstance(given[name], (str, type(None))) or given[name] not in words:
+            raise ValueError(f"{name} must be {' or '.join(map(repr, words))} for dask arrays, whose rows are apart")
 
 
 def _random_state(random_state):
@@ -2410,14 +2951,17 @@ def _random_state(random_state):
 def _prepare(tables, mask, s, rng, progress):
     """From views to anchor graphs: the rows in blocks, the anchors' positions, and the anchors."""
     progress("reading views")
-    data = _arrange(tables, mask, not s.in_given_order, s.schemes)
+    if tables.chunks is None:
+        rows = near = _Rows(_arrange(tables, mask, not s.in_given_order, s.schemes))
+    else:
+        rows = _DaskRows(tables, mask, s)
+        near = rows.near
     progress("choosing anchors")
-    at = _choose_anchors(data, s, rng)
+    at = _choose_anchors(near.data, s, rng)
     progress("building graphs")
-    anchors = _collect_anchors(data, at, s)
-    blocks = _Rows(data)
-    blocks.map(_join, anchors, show=progress.show)
-    return blocks, at, anchors
+    anchors = _collect_anchors(near.data, at, s)
+    rows.join(anchors, progress.show)
+    return rows, at, anchors
 
 
 def _start(rows, at, anchors, s, rng):
@@ -2431,16 +2975,19 @@ def _start(rows, at, anchors, s, rng):
         rows.spread("z", np.zeros_like(H))
         rows.spread("w", H.copy())
         return np.zeros((anchors.m, V * k)), np.zeros((V * k, V * k))
-    labels = _find_labels(rows, anchors, k, rng) if isinstance(s.init, str) else s.init[rows.data.rows]
-    rows.spread("labels", labels)
-    rows.map(_prune_filled, labels[at])
-    size = 1.0 / np.sqrt(np.maximum(np.bincount(labels, minlength=k), 1))  # 0 where rows are fewer than clusters
-    rows.map(_first_H, V, size)
+    if isinstance(s.init, str):
+        _find_labels(rows, anchors, k, rng)
+    else:
+        rows.spread("labels", s.init[rows.data.rows])
+    rows.map(_prune_filled, rows.take("labels", at))
+    members = rows.sum(lambda block: np.bincount(block.labels, minlength=k))
+    rows.map(_first_H, V, 1.0 / np.sqrt(np.maximum(members, 1)))  # 0 where rows are fewer than clusters
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
     return F, np.eye(V * k)
 
 
+@_writes("S")
 def _prune_filled(block, anchor_labels):
     """A filled row may speak for the sample's label, not against it (HandWritten4, 50 % missing: 0.85 to 0.87)."""
     i, v = np.nonzero(~block.told)
@@ -2461,7 +3008,8 @@ def _H_gram(block):
 def _read_off(rows, at, anchors, G, s):
     """Labels and memberships from the factors, in the order of the given samples and views.
 
-    Returns, too, the share of the anchors that are, by H alone, in the cluster that they vote for.
+    Returns, too, the share of the anchors that are, by H alone, in the cluster that they vote for, and the number of
+    clusters that are empty.
     """
     data, (V, k) = rows.data, s.norm.shape
     mass = rows.sum(lambda block: (block.H**2).sum(axis=0)).reshape(V, k).sum(axis=1)
@@ -2479,7 +3027,7 @@ def _read_off(rows, at, anchors, G, s):
 
     def read(block):
         consensus = V**2 * load(block) * size
-        by_H = np.where(consensus.max(axis=1) > 0, consensus.argmax(axis=1), -1)  # without the anchors' help
+        block.by_H = np.where(consensus.max(axis=1) > 0, consensus.argmax(axis=1), -1)
         votes = _votes(block.index, block.weight, memberships)
         # What a row lacks of a full load its anchors fill: entries are larger in small clusters, so that 18 % of a
         # small one may win over 69 % of a big one. Without any edge all clusters are alike.
@@ -2488,36 +3036,30 @@ def _read_off(rows, at, anchors, G, s):
         told = np.column_stack([block.told, of_joint])
         agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
         soft = np.sqrt(consensus)  # loads promise more than they keep, their roots do not (see the benchmarks)
-        return soft / soft.sum(axis=1, keepdims=True), agrees.sum(axis=0), told.sum(axis=0), by_H
+        block.memberships = soft / soft.sum(axis=1, keepdims=True)
+        block.labels = block.memberships.argmax(axis=1)
+        block.S = block.H = block.z = block.w = block.J = None  # the state has been read, and the memory is wanted
+        return agrees.sum(axis=0), told.sum(axis=0), np.bincount(block.labels, minlength=k)
 
-    consensus, agreeing, told, by_H = zip(*rows.map(read))
-    for block in rows.blocks:  # the state has been read, and the memory is wanted
-        block.S = block.H = block.z = block.w = block.J = None
-    told = sum(told)
-    inverse, views = np.argsort(data.rows), np.argsort(data.slots)
+    agreeing, told, members = _sums(rows.map(read, reads="graph"))
+    views = np.argsort(data.slots)
     slices = np.append(views, V - 1) if s.joint else views
-    consensus = np.concatenate(consensus)
-    labels = consensus.argmax(axis=1)  # in working order
-    memberships, consensus = memberships[slices], consensus[inverse]
+    memberships = memberships[slices]
     parts = ("scalings", "rows", "squares")
     schemes = [replace(x, **{name: [getattr(x, name)[v] for v in views] for name in parts}) for x in anchors.schemes]
-    anchor_labels, by_H = memberships.mean(axis=0).argmax(axis=1), np.concatenate(by_H)[at]
-    anchors = replace(anchors, schemes=schemes, usable=anchors.usable[views])
+    anchor_labels, by_H = memberships.mean(axis=0).argmax(axis=1), rows.take("by_H", at)
     found = dict(
-        labels=labels[inverse],
-        memberships=consensus,
         anchor_memberships=memberships[: len(views)],
         joint_memberships=memberships[-1] if s.joint else None,
-        anchors=data.rows[at],
+        anchors=rows.numbers[at],
         anchor_labels=anchor_labels,
-        view_agreement=(sum(agreeing) / np.maximum(told, 1))[slices],
+        view_agreement=(agreeing / np.maximum(told, 1))[slices],
         _told=(told / data.n)[slices],
-        _index=_handed_over(rows, "index", slices),
-        _weight=_handed_over(rows, "weight", slices),
-        _anchors=anchors,
-        _profile=_profile(data, labels, k),
+        _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views]),
+        **rows.outcome(slices, k),
     )
-    return found, ((by_H < 0) | (by_H == anchor_labels)).mean()
+    together = ((by_H < 0) | (by_H == anchor_labels)).mean()
+    return found, together, np.count_nonzero(members == 0)
 
 
 def _handed_over(rows, name, slices):
@@ -2534,10 +3076,9 @@ _LITTLE = 0.25  # of the samples: a view that tells about fewer is worth a warni
 _TOGETHER = 0.5  # share of the anchors that should be in the cluster that they vote for
 
 
-def _doubts(result, different, together):
+def _doubts(result, empty, different, together):
     """What the user should be warned of."""
     k = result.memberships.shape[1]
-    empty = k - len(np.unique(result.labels))
     if empty:
         yield f"{empty} of {k} clusters are empty; the data have {different} different sample(s)", UserWarning
     for name, told in zip(result.view_names, result._told):
@@ -2665,7 +3206,7 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def fit(self, X, y=None, mask=None):
         """Cluster X, a list or dict of views or one (n, d) table; y is ignored; mask as in `cluster`."""
-        if _are_views(X):
+        if _are_views(X) or _is_dask(X):
             X = _as_tables(X, join=self.join)
             self.n_features_in_ = sum(table.shape[1] for table in X.tables)
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
@@ -2686,7 +3227,7 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def predict_proba(self, X, mask=None):
         """Memberships (n, k) of unseen samples, see `Result.predict_memberships`."""
         check_is_fitted(self)
-        if not _are_views(X):
+        if not _are_views(X) and not _is_dask(X):
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         return self.result_.predict_memberships(X, mask, self.n_jobs)
 
@@ -3458,6 +3999,7 @@ def _labelled(ax, xlabel, ylabel, title, whole_x=False, **more):
 
 def plot_indicator(result, ax=None):
     """The paper's label figure: consensus memberships, samples (ordered by cluster) x clusters."""
+    result = result.compute()
     order = np.lexsort((-result.memberships.max(axis=1), result.labels))
     ax = _heat(_axes(ax, 4, 5), result.memberships[order], "membership", vmin=0.0, vmax=1.0)
     return _labelled(ax, "cluster", "samples, ordered by cluster", "Sample memberships", True)
