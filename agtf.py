@@ -656,6 +656,8 @@ def _as_table(view, name, fewest_rows):
             raise TypeError(
                 f"{name} is a {type(view).__name__} of Dask: give a dask array, as to_dask_array() makes one"
             )
+        if any(future.cancelled() for future in _futures(view)):
+            raise ValueError(f"{name} lies with a client of Dask that was closed, or was cancelled: make it again")
         if np.isnan(view.shape).any():
             view = view.copy().compute_chunk_sizes()
         # A stand-in of the same shape and kind without a byte of data; what is in the chunks is checked there.
@@ -720,6 +722,15 @@ def _persisted(tasks):
     limit = {"distributed.admin.large-graph-warning-threshold": "1TB"}
     with dask.config.set(limit) if "distributed" in sys.modules else nullcontext():
         return list(dask.persist(*tasks))
+
+
+def _futures(*kept):
+    """What a cluster keeps for dask arrays or for tasks."""
+    if "distributed" not in sys.modules:
+        return []
+    import distributed
+
+    return distributed.futures_of(kept)
 
 
 def _computed(tasks):
@@ -1143,9 +1154,17 @@ class _Rows:
         """The precision of the state."""
         return self.blocks[0].H.dtype
 
-    def join(self, anchors, show):
+    @property
+    def near(self):
+        """The rows at hand, among them those with which the canonical order begins: here all, with Dask some."""
+        return self
+
+    def join(self, anchors, show=None):
         """Give the blocks their graphs."""
         self.map(_join, anchors, show=show)
+
+    def join_others(self, anchors):
+        """The same for the rows that are not near."""
 
     def map(self, step, *small, show=None, reads=None):
         """[step(block, *small), ...]; show(share of the blocks done) is called on the way; `reads` is for Dask."""
@@ -1209,7 +1228,7 @@ class _DaskRows:
     def __init__(self, given, mask, s):
         import dask
 
-        self.given, self.sources = given, _sources(given, mask)
+        self.given, self.sources, self.graphs = given, _sources(given, mask), []
         self.stops = np.cumsum([rows for rows in given.chunks if rows])
         looked = _persisted([dask.delayed(_look)(source) for source in self.sources])
         facts = _computed([dask.delayed(itemgetter(2))(one) for one in looked])
@@ -1252,13 +1271,9 @@ class _DaskRows:
         bare = dask.delayed(replace(near, tables=[], rows=None, distinct=None), traverse=False)
         self.states = [dask.delayed(_begun)(one, bare) for one in looked]
 
-    def join(self, anchors, show):
-        self.near.join(anchors, show)
+    def join_others(self, anchors):
         self.map(_join, anchors, reads="views")
         self.graphs = self.states
-
-    def head(self, n):
-        return self.near.head(n)
 
     def map(self, step, *small, reads=None):
         """[step(block, *small), ...]; `reads` is "views", "graph" for what was there before `settle`, or None."""
@@ -1285,7 +1300,12 @@ class _DaskRows:
             parts = [dask.delayed(across)(parts[i : i + 8]) for i in range(0, len(parts), 8)]
         *self.states, result = _persisted([*states, *parts])
         del states, parts  # which hold the states of before
-        return _computed([result])[0]
+        try:
+            return _computed([result])[0]
+        except BaseException:  # an interrupt or a fault; notebooks keep the frame, and with it all that was begun
+            for future in _futures(result, *self.states, *self.graphs):
+                future.cancel()
+            raise
 
     def gather(self, name):
         import dask
@@ -1701,7 +1721,7 @@ _FIRST_SAMPLES = 20  # per cluster: so many of the samples seen in most views ar
 
 def _find_labels(rows, anchors, k, rng):
     """Give all rows labels, by rules that are learnt from a sample of them."""
-    sample = rows.head(_SAMPLE)
+    sample = rows.near.head(_SAMPLE)
     learn = _spectral_rule if rows.data.seen is None else _rule_with_holes
     labels, rule = learn(sample, anchors, k, rng)
     if sample.hi == rows.data.n:
@@ -2513,17 +2533,17 @@ class Result:
         return np.concatenate([self.anchor_memberships, self.joint_memberships[None]])
 
 
-def _as_fitted(source, anchors, rows=slice(None), means=None):
-    """The rows, or some of them, of a pair of views and mask as blocks that can be joined to the anchors."""
+def _as_fitted(source, anchors, means=None):
+    """A pair of views and mask as rows in blocks that can be joined to the anchors."""
     given, mask = source
-    tables = [table[rows] for table in given.tables]
+    tables = list(given.tables)
     for v, scaling in enumerate(anchors.schemes[0].scalings):
         if sparse.issparse(tables[v]) != (scaling.shift is None):
             tables[v] = tables[v].toarray() if sparse.issparse(tables[v]) else sparse.csr_array(tables[v])
     given = replace(given, tables=tables)
     if means is not None:
         _fill_holes(given, means)
-    seen = _observed(given, mask if mask is None else np.asarray(mask)[rows])
+    seen = _observed(given, mask)
     n, V = seen.shape
     return _Rows(_Data(tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen))
 
@@ -2542,11 +2562,15 @@ def _voted(source, model, n_jobs=1):
         return np.concatenate([np.empty((0, memberships.shape[2])), *rows.map(vote)])
 
 
-def _graph(source, anchors, some=slice(None)):
+def _graph(source, anchors, some=None):
     """Indices and weights of the graph of a chunk's rows, or of some of them."""
+    given, mask = source
+    if some is not None:
+        given = replace(given, tables=[table[some] for table in given.tables])
+        mask = mask if mask is None else mask[some]
     with _limits(1):
-        rows = _as_fitted(source, anchors, some)
-        rows.join(anchors, None)
+        rows = _as_fitted((given, mask), anchors)
+        rows.join(anchors)
         return rows.gather("index"), rows.gather("weight")
 
 
@@ -2793,9 +2817,11 @@ def cluster(
 
     Parameters
     ----------
-    views : list, or dict by name, of (n, d_v) arrays, DataFrames or SciPy sparse matrices
+    views : list, or dict by name, of (n, d_v) arrays, DataFrames, SciPy sparse matrices or dask arrays
         One table per view, one row per sample. A single table counts as one view. A row of NaN in a view means that
         the sample was not observed there. DataFrames with the same row labels in another order are put in order.
+        With dask arrays the work is done chunk by chunk of rows, on the active client or on Dask's threads, and labels
+        and memberships are dask arrays, too. The views are read several times: persist them if they are slow to make.
     k : int
         Number of clusters, at least 2.
     mask : (n, V) bool array or None
@@ -2887,6 +2913,7 @@ def _cluster(tables, k, mask, given, fewest):
     with _limits(given["n_jobs"]):
         rows, at, anchors = _prepare(tables, mask, s, rng, progress)
         data = rows.data
+        rows.join_others(anchors)
         progress("finding a start")
         mass = rows.sum(_mass, anchors.m)
         scale = _simplex_scale(mass, s.k) if s.normalize else np.ones_like(mass)
@@ -2949,18 +2976,17 @@ def _random_state(random_state):
 
 
 def _prepare(tables, mask, s, rng, progress):
-    """From views to anchor graphs: the rows in blocks, the anchors' positions, and the anchors."""
+    """From views to anchor graphs: the rows in blocks, the anchors' positions, the anchors. Near rows are joined."""
     progress("reading views")
     if tables.chunks is None:
-        rows = near = _Rows(_arrange(tables, mask, not s.in_given_order, s.schemes))
+        rows = _Rows(_arrange(tables, mask, not s.in_given_order, s.schemes))
     else:
         rows = _DaskRows(tables, mask, s)
-        near = rows.near
     progress("choosing anchors")
-    at = _choose_anchors(near.data, s, rng)
+    at = _choose_anchors(rows.near.data, s, rng)
     progress("building graphs")
-    anchors = _collect_anchors(near.data, at, s)
-    rows.join(anchors, progress.show)
+    anchors = _collect_anchors(rows.near.data, at, s)
+    rows.near.join(anchors, progress.show)
     return rows, at, anchors
 
 
@@ -3283,7 +3309,7 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
     rng = _random_state(random_state)
     with _limits(n_jobs):
         rows, _, anchors = _prepare(tables, mask, s, rng, _Progress(0))
-        sample = rows.head(_SAMPLE)
+        sample = rows.near.head(_SAMPLE)
         parts = [p.spectrum for p in _projections(sample, anchors, k_max, k_max + 1, rng)]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
