@@ -568,7 +568,7 @@ class _Tables:
     feature_names: list  # of every view a list of d_v names, or None
     sample_names: list | None
     first: int = 0  # number of the first row, if they are a chunk of larger ones
-    chunks: tuple | None = None  # numbers of rows in each chunk, if the tables are `_Chunked`
+    chunks: tuple | None = None  # numbers of rows in each chunk, if the tables are tasks of Dask
 
     @property
     def n(self):
@@ -604,7 +604,7 @@ def _as_tables(views, fewest_rows=1, join="inner"):
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
     chunks = next(table.chunks[0] for table in tables if _is_dask(table)) if in_chunks else None
     if in_chunks:
-        tables = [_Chunked(table.shape, _split(table, chunks)) for table in tables]
+        tables = [SimpleNamespace(shape=table.shape, parts=_split(table, chunks)) for table in tables]
     return _Tables(tables, where, names, feature_names, sample_names, chunks=chunks)
 
 
@@ -652,21 +652,7 @@ def _column_names(view):
 
 def _as_table(view, name, fewest_rows):
     if _is_dask(view):
-        if not hasattr(view, "chunks"):
-            raise TypeError(
-                f"{name} is a {type(view).__name__} of Dask: give a dask array, as to_dask_array() makes one"
-            )
-        if any(future.cancelled() for future in _futures(view)):
-            raise ValueError(f"{name} lies with a client of Dask that was closed, or was cancelled: make it again")
-        if np.isnan(view.shape).any():
-            view = view.copy().compute_chunk_sizes()
-        # A stand-in of the same shape and kind without a byte of data; what is in the chunks is checked there.
-        _as_table(
-            np.broadcast_to(np.zeros((), view.dtype if view.dtype.kind in "fiubc" else float), view.shape),
-            name,
-            fewest_rows,
-        )
-        return view
+        return _as_dask_array(view, name, fewest_rows)
     if sparse.issparse(view):
         view = sparse.csr_array(view)
         if not view.has_canonical_format:
@@ -689,33 +675,39 @@ def _as_table(view, name, fewest_rows):
     return view
 
 
-@dataclass
-class _Chunked:
-    """A view in Dask's hands."""
-
-    shape: tuple
-    parts: list  # of every chunk of rows the columns' chunks, delayed
-
-
 def _is_dask(view):
     return type(view).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
-def _split(table, chunks):
-    """A dask array, or a table that is split alike, as delayed parts: of every chunk with rows a list of them."""
+def _as_dask_array(view, name, fewest_rows):
+    if not hasattr(view, "chunks"):
+        raise TypeError(f"{name} is a {type(view).__name__} of Dask: give a dask array, as to_dask_array() makes one")
+    if any(future.cancelled() for future in _futures(view)):
+        raise ValueError(f"{name} lies with a client of Dask that was closed, or was cancelled: make it again")
+    if np.isnan(view.shape).any():
+        view = view.copy().compute_chunk_sizes()
+    # A stand-in of its shape and kind takes no memory; the numbers are checked where they are.
+    kind = view.dtype if view.dtype.kind in "fiubc" else float
+    _as_table(np.broadcast_to(np.zeros((), kind), view.shape), name, fewest_rows)
+    return view
+
+
+def _delayed(function, *arguments):
+    """A task for Dask: function(*arguments), some of which are tasks."""
     import dask
 
-    rows = tuple(n for n in chunks if n)
-    if _is_dask(table):
-        if table.chunks[0] != chunks:
-            table, chunks = table.rechunk({0: rows}), rows
-        return [list(row) for row, n in zip(table.to_delayed(), chunks) if n]
-    parts = [dask.delayed(table[hi - n : hi], traverse=False) for hi, n in zip(np.cumsum(rows), rows)]
-    return [[part] for part in _persisted(parts)]  # handed to Dask once, not with every step
+    return dask.delayed(function)(*arguments)
+
+
+def _shared(what):
+    """For the arguments of many tasks: what is so wrapped travels once, not with each of them."""
+    import dask
+
+    return dask.delayed(what, traverse=False)
 
 
 def _persisted(tasks):
-    """Let Dask begin with delayed tasks and keep what comes out, on the active client or in this process."""
+    """Let Dask begin with tasks and keep what comes out, on the active client or in this process."""
     import dask
 
     # The anchors, which travel with a step, are larger than what Dask's clients take for usual, and warn of.
@@ -724,36 +716,32 @@ def _persisted(tasks):
         return list(dask.persist(*tasks))
 
 
-def _futures(*kept):
-    """What a cluster keeps for dask arrays or for tasks."""
-    if "distributed" not in sys.modules:
-        return []
-    import distributed
-
-    return distributed.futures_of(kept)
-
-
 def _computed(tasks):
     import dask
 
     return dask.compute(*tasks)
 
 
-def _opened(parts, mask, where, first):
-    """On a worker: the views of one chunk of rows, the first of which has this number, and their mask."""
-    parts = [part[0] if len(part) == 1 else _beside(part) for part in [*parts, mask or [None]]]
-    tables = [_as_table(part, name, 0) for part, name in zip(parts, where)]
-    return _Tables(tables, where, [], [], None, first), parts[-1]
+def _futures(*kept):
+    """What a cluster keeps for dask arrays or for tasks."""
+    if "distributed" not in sys.modules:
+        return []
+    return sys.modules["distributed"].futures_of(kept)
 
 
-def _beside(blocks):
-    return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
+def _split(table, chunks):
+    """A dask array, or a table that is split alike, as tasks: of every chunk with rows a list, side by side."""
+    rows = tuple(n for n in chunks if n)
+    if _is_dask(table):
+        if table.chunks[0] != chunks:
+            table, chunks = table.rechunk({0: rows}), rows
+        return [list(row) for row, n in zip(table.to_delayed(), chunks) if n]
+    parts = _persisted([_shared(table[hi - n : hi]) for hi, n in zip(np.cumsum(rows), rows)])
+    return [[part] for part in parts]
 
 
 def _sources(given, mask):
-    """What `_opened` makes of every chunk that has rows, delayed: it is read anew by every step that asks for it."""
-    import dask
-
+    """Of every chunk with rows a task that reads its views and mask, anew for every step that asks for them."""
     rows = [n for n in given.chunks if n]
     masks = [None] * len(rows)
     if mask is not None:
@@ -761,7 +749,19 @@ def _sources(given, mask):
         _check_mask(mask, given.n, len(given.tables))
         masks = _split(mask, given.chunks)
     every = zip(zip(*(table.parts for table in given.tables)), masks, np.cumsum(rows) - rows)
-    return [dask.delayed(_opened)(list(parts), one, given.where, int(first)) for parts, one, first in every]
+    return [_delayed(_opened, list(parts), one, given.where, int(first)) for parts, one, first in every]
+
+
+def _opened(parts, mask, where, first):
+    """On a worker: the views of the chunk that begins with row `first`, and their mask."""
+    tables = [_as_table(_beside(part), name, 0) for part, name in zip(parts, where)]
+    return _Tables(tables, where, [], [], None, first), mask if mask is None else _beside(mask)
+
+
+def _beside(blocks):
+    if len(blocks) == 1:
+        return blocks[0]
+    return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
 
 
 def _rows_seen(table, name, wanted, first, lo, hi):
@@ -917,11 +917,14 @@ def _fill_holes(given, means=None):
         given.tables[v] = sparse.csr_array(filled) if sparse.issparse(table) else filled
 
 
-def _check_common(common, where):
+def _check_common(common, n, where):
     """Refuse views that no sample connects with the others, warn of those that few do.
 
-    `common` (V, V) are the numbers of samples that were seen in both of two views.
+    `common` (V, V) are the numbers of samples seen in both of two views. Returns whether all were seen everywhere.
     """
+    complete = common.min() == n
+    if complete or len(common) == 1:
+        return complete
     unseen = np.flatnonzero(common.diagonal() == 0)
     if len(unseen):
         raise ValueError(f"{where[unseen[0]]} was observed in no sample: leave it out")
@@ -933,6 +936,7 @@ def _check_common(common, where):
     if links.min() < _FEW_COMMON:
         few = f"{where[links.argmin()]} has only {links.min()} sample(s) in common with any other view"
         warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=6)
+    return complete
 
 
 def _arrange(given, mask, canonical, schemes):
@@ -941,32 +945,34 @@ def _arrange(given, mask, canonical, schemes):
     The canonical order sorts views and rows by fingerprints of their contents, so that whatever follows, sums and
     random draws included, cannot depend on the order in which they were given.
     """
-    n = given.n
-    seen = _observed(given, mask)
-    if seen.shape[1] > 1 and not seen.all():
-        _check_common(seen.T.astype(int) @ seen, given.where)
-    prints = _prints(given, seen)
-    slots = np.argsort(_view_prints(prints), kind="stable") if canonical else np.arange(len(prints))
+    prints, seen, (common, view_prints, extents) = _look((given, mask))
+    complete = _check_common(common, given.n, given.where)
+    slots = np.argsort(view_prints, kind="stable") if canonical else np.arange(len(prints))
     keys = _keys(prints, slots)
-    rows = np.argsort(keys, kind="stable") if canonical else np.arange(n)
-    seen = None if seen.all() else seen[rows][:, slots]
-    tables, where = [given.tables[slot] for slot in slots], [given.where[slot] for slot in slots]
-    data = _Data(tables, where, rows, slots, seen, distinct=_distinct(keys[rows]))
-    every = [_fit_scaling(data, v, words[slot]) for words, _ in schemes for v, slot in enumerate(slots)]
-    data.schemes = _as_schemes(every, schemes)
-    return data
+    rows = np.argsort(keys, kind="stable") if canonical else np.arange(given.n)
+    tables, where, seen = (
+        [given.tables[slot] for slot in slots],
+        [given.where[slot] for slot in slots],
+        seen[rows][:, slots],
+    )
+    scalings = _fit_scalings(schemes, slots, extents, given.where)
+    moments = _moments_of(scalings, tables, [rows[some] for some in seen.T])
+    schemes = _as_schemes(schemes, scalings, moments, seen.sum(axis=0))
+    return _Data(tables, where, rows, slots, None if complete else seen, schemes, _distinct(keys[rows]))
 
 
-def _prints(given, seen):
-    """Of every view the fingerprints of the rows; those that were not seen are all alike."""
+def _look(source):
+    """Of views and their mask the rows' fingerprints, where they were seen, and three facts that chunks have to merge:
+    how many rows two views have in common, a number for every view (to be added up), its extent or None."""
+    given, mask = source
+    seen = _observed(given, mask)
     prints = [np.concatenate(_map_rows(partial(_fingerprints, table), given.n)) for table in given.tables]
-    return [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
-
-
-def _view_prints(prints):
-    """A number of every view that tells it from the others whatever the order of the rows; chunks' are added."""
+    prints = [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
     together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
-    return np.array([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints])
+    view_prints = np.array([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints])
+    extents = [_over_rows(_extent, table, np.flatnonzero(seen[:, v])) for v, table in enumerate(given.tables)]
+    extents = [_merged(parts) if parts else None for parts in extents]
+    return prints, seen, (seen.T.astype(int) @ seen, view_prints, extents)
 
 
 def _keys(prints, slots):
@@ -982,58 +988,35 @@ def _distinct(keys):
     return np.sort(np.unique(keys, return_index=True)[1])
 
 
-def _as_schemes(every, schemes):
-    """The scalings of all schemes, one view after the other, as `_Scheme`s; those that came out alike are one."""
-    found, V = [], len(every) // len(schemes)
-    for i, (_, draws) in enumerate(schemes):
-        scalings = every[i * V : (i + 1) * V]
-        if found and [s.name for s in scalings] == [s.name for s in found[-1].scalings]:
-            found[-1].draws += draws  # "auto" has chosen the same
-        else:
-            found.append(_Scheme(scalings, draws))
-    return found
-
-
-def _fit_scaling(data, v, scale):
-    """Scaling of one view (its statistics are summed in working order, so they are order-free too)."""
-    table = data.tables[v]
-    rows = data.rows if data.seen is None else data.rows[data.seen[:, v]]
-    if len(rows) == 0:
-        raise ValueError(f"{data.where[v]} was observed in no sample: leave it out")
-    extent = _merged(_over_rows(_extent, table, rows))
-    scaling = _coarse_scaling(scale, extent, table[rows[:1]], data.where[v])
-    _refine(scaling, len(rows), _sums(_over_rows(partial(_moments_about, scaling), table, rows)))
-    return scaling
-
-
 def _over_rows(step, table, rows):
     """[step(some of these rows), ...]"""
     return _map_rows(lambda lo, hi: step(table[rows[lo:hi]]), len(rows))
 
 
-def _sums(parts):
-    """The sums of tuples of arrays, in their order."""
-    return [sum(some) for some in zip(*parts)]
-
-
 def _extent(rows):
-    """Of some rows the least and the largest number in each column, how many numbers are not 0, and how many are."""
+    """Least and largest number of each column, how many numbers are not 0, how many there are; whether it is sparse."""
     if sparse.issparse(rows):
         low, high, filled = rows.min(axis=0).toarray().ravel(), rows.max(axis=0).toarray().ravel(), rows.nnz
     else:
         low, high, filled = rows.min(axis=0), rows.max(axis=0), np.count_nonzero(rows)
-    return low.astype(float), high.astype(float), filled, rows.shape[0] * rows.shape[1]
+    return low.astype(float), high.astype(float), filled, rows.shape[0] * rows.shape[1], {sparse.issparse(rows)}
 
 
 def _merged(extents):
-    low, high, filled, size = zip(*extents)
-    return np.min(low, axis=0), np.max(high, axis=0), sum(filled), sum(size)
+    low, high, filled, size, kinds = zip(*extents)
+    return np.min(low, axis=0), np.max(high, axis=0), sum(filled), sum(size), set.union(*kinds)
 
 
-def _coarse_scaling(scale, extent, row, name):
-    """A scaling, still to be refined, to numbers whose moments do not cancel; `row` is any of the view's rows."""
-    low, high, filled, size = extent
-    d, is_sparse = len(low), sparse.issparse(row)
+def _fit_scalings(schemes, slots, extents, where):
+    """Of every scheme the scalings of the views in working order, still to be refined."""
+    return [_fit_scaling(words[slot], *extents[slot], where[slot]) for words, _ in schemes for slot in slots]
+
+
+def _fit_scaling(scale, low, high, filled, size, kinds, name):
+    """A view's scaling, as far as its extent goes: to numbers whose moments do not cancel."""
+    if len(kinds) > 1:
+        raise TypeError(f"{name} has sparse and dense chunks: make them alike")
+    d, is_sparse = len(low), True in kinds
     if scale == "auto":
         mostly_zero = low.min() >= 0 and filled < _MOSTLY_ZERO * size
         scale = "unit" if is_sparse or mostly_zero else "zscore"
@@ -1053,35 +1036,60 @@ def _coarse_scaling(scale, extent, row, name):
     shift = None if is_sparse else (low if scale == "zscore" else np.zeros(d))
     scaling = _Scaling(scale, factor, shift)
     if not is_sparse and scale != "zscore":
-        scaling.centre = scaling(row)[0]  # moments about a row of the data do not cancel either
+        scaling.centre = scaling((low / 2 + high / 2)[None])[0]  # moments about the middle do not cancel either
     return scaling
 
 
-def _moments_about(scaling, rows):
-    block = scaling(rows)
-    return np.asarray(block.sum(axis=0)).ravel(), np.asarray((block**2).sum(axis=0)).ravel()
+def _moments_of(scalings, tables, rows):
+    """For every scaling, of one view after the other, the sums of these rows of it, so scaled, and of their squares."""
+
+    def moments(scaling, rows):
+        block = scaling(rows)
+        return [np.asarray(x.sum(axis=0, dtype=float)).ravel() for x in (block, block**2)]
+
+    views = [v for _ in range(len(scalings) // len(tables)) for v in range(len(tables))]
+    parts = [_over_rows(partial(moments, scaling), tables[v], rows[v]) for scaling, v in zip(scalings, views)]
+    return [_sums(some) if some else (0.0, 0.0) for some in parts]
 
 
-def _refine(scaling, n, moments):
-    """Finish a scaling with the sums of n rows, so scaled, and of their squares."""
-    mean, square = (total / n for total in moments)
+def _sums(parts):
+    """The sums of tuples of arrays, in their order."""
+    return [sum(some) for some in zip(*parts)]
+
+
+def _as_schemes(schemes, scalings, moments, counts):
+    """`_Scheme`s of scalings, refined by their moments over so many rows of each view; those alike become one."""
+    found, V = [], len(counts)
+    for i, (_, draws) in enumerate(schemes):
+        some = slice(i * V, (i + 1) * V)
+        for scaling, sums, n in zip(scalings[some], moments[some], counts):
+            _refine(scaling, *(total / n for total in sums))
+        if found and [s.name for s in scalings[some]] == [s.name for s in found[-1].scalings]:
+            found[-1].draws += draws  # "auto" has chosen the same
+        else:
+            found.append(_Scheme(scalings[some], draws))
+    return found
+
+
+def _refine(scaling, mean, square):
+    """Finish a scaling with the means of the rows, so scaled, and of their squares."""
     variance = np.maximum(square - mean**2, 0.0)
-    deviation, variance = np.sqrt(variance), _rounded(variance, variance)
+    spread = _rounded(variance.sum(), square.sum())
     if scaling.name == "zscore":
         varies = (scaling.factor > 0) & (variance > 1e-20)
         if scaling.shift is not None:
             width = np.divide(1.0, scaling.factor, out=np.zeros_like(mean), where=varies)
-            scaling.shift = scaling.shift + _rounded(mean, deviation) * width
+            scaling.shift = scaling.shift + _rounded(mean, np.sqrt(variance)) * width
+        variance = _rounded(variance, variance)
         scaling.factor = np.where(varies, scaling.factor / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
-        variance = varies.astype(float)
+        spread = varies.sum()
     elif scaling.centre is not None:
-        scaling.centre = _rounded(scaling.centre + mean, deviation)
-    spread = variance.sum()
+        scaling.centre = _rounded(scaling.centre + mean, np.sqrt(spread))
     scaling.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
 
 
 def _rounded(x, size):
-    """x to 36 binary digits of its size, so that sums in another order give the same scaling, not one like it."""
+    """x to 36 binary digits of this size, so that sums in another order give the same scaling, not one like it."""
     unit = np.ldexp(1.0, np.frexp(size)[1] - 36)
     return np.round(x / unit) * unit
 
@@ -1210,7 +1218,7 @@ class _Rows:
         """What belongs to the samples, in their given order, for the `Result`."""
         inverse, labels = np.argsort(self.data.rows), self.gather("labels")
         graph = dict(_index=_handed_over(self, "index", slices), _weight=_handed_over(self, "weight", slices))
-        memberships, profile = self.gather("memberships")[inverse], _profile(self.data, labels, k)
+        memberships, profile = _handed_over(self, "memberships", np.arange(k)), _profile(self.data, labels, k)
         return dict(labels=labels[inverse], memberships=memberships, _profile=profile, **graph)
 
 
@@ -1226,54 +1234,42 @@ class _DaskRows:
     kind = np.dtype(np.float32)
 
     def __init__(self, given, mask, s):
-        import dask
-
         self.given, self.sources, self.graphs = given, _sources(given, mask), []
         self.stops = np.cumsum([rows for rows in given.chunks if rows])
-        looked = _persisted([dask.delayed(_look)(source) for source in self.sources])
-        facts = _computed([dask.delayed(itemgetter(2))(one) for one in looked])
-        for problem in facts:
-            if isinstance(problem, Exception):
-                raise problem
-        common, view_prints, looks = zip(*facts)
-        common, V = sum(common), len(given.tables)
-        complete = common.diagonal().min() == given.n
-        if V > 1 and not complete:
-            _check_common(common, given.where)
+        looked = _persisted([_delayed(_on_one_thread, _look, source) for source in self.sources])
+        common, view_prints, extents = zip(*_computed([_delayed(itemgetter(2), one) for one in looked]))
+        common = sum(common)
+        complete = _check_common(common, given.n, given.where)
         slots = np.argsort(np.sum(view_prints, axis=0, dtype=np.uint64), kind="stable")
 
         wanted = _SAMPLE, max(_POOL * s.m, _COMPLETE * s.k)
-        picked = _computed([dask.delayed(_pick)(one, slots, *wanted) for one in looked])
+        picked = _computed([_delayed(_pick, one, slots, *wanted) for one in looked])
         keys, at, seen = map(np.concatenate, zip(*picked))
         chunk = np.repeat(np.arange(len(picked)), [len(some) for some, *_ in picked])
         best = _smallest(keys, seen, *wanted)
         keys, at, seen, chunk = keys[best], at[best], seen[best], chunk[best]
 
-        where, coarse = [given.where[slot] for slot in slots], []
-        for words, _ in s.schemes:
-            for slot in slots:
-                extents, rows = zip(*(one[slot] for one in looks if one[slot] is not None))
-                if len(set(map(sparse.issparse, rows))) > 1:
-                    raise TypeError(f"{given.where[slot]} has sparse and dense chunks: make them alike")
-                coarse.append(_coarse_scaling(words[slot], _merged(extents), rows[0], given.where[slot]))
-        shared = dask.delayed((slots, coarse), traverse=False)
-        every = enumerate(zip(self.sources, looked))
-        fetched = _computed([dask.delayed(_fetch)(*one, shared, at[chunk == c]) for c, one in every])
-        tables, moments = zip(*fetched)
-        for i, (scaling, parts) in enumerate(zip(coarse, zip(*moments))):
-            _refine(scaling, common[slots[i % V], slots[i % V]], _sums(parts))
+        extents = [_merged([extent for extent in some if extent is not None]) for some in zip(*extents)]
+        scalings, every = _fit_scalings(s.schemes, slots, extents, given.where), enumerate(zip(self.sources, looked))
+        shared = _shared(SimpleNamespace(slots=slots, scalings=scalings))
+        tasks = [_delayed(_on_one_thread, _fetch, *one, shared, at[chunk == c]) for c, one in every]
+        tables, moments = zip(*_computed(tasks))
         tables = [sparse.vstack(x, format="csr") if sparse.issparse(x[0]) else np.concatenate(x) for x in zip(*tables)]
-        order = np.argsort(keys, kind="stable")
+        schemes = _as_schemes(s.schemes, scalings, [_sums(x) for x in zip(*moments)], common.diagonal()[slots])
+        order, where = np.argsort(keys, kind="stable"), [given.where[slot] for slot in slots]
         seen = None if complete else seen[order]
-        near = _Data(tables, where, order, slots, seen, _as_schemes(coarse, s.schemes), _distinct(keys[order]))
+        near = _Data(tables, where, order, slots, seen, schemes, _distinct(keys[order]))
         self.near, self.numbers = _Rows(near), (at + np.append(0, self.stops)[chunk])[order]
         self.data = SimpleNamespace(n=given.n, rows=slice(None), slots=slots, seen=seen, distinct=near.distinct)
-        bare = dask.delayed(replace(near, tables=[], rows=None, distinct=None), traverse=False)
-        self.states = [dask.delayed(_begun)(one, bare) for one in looked]
+        bare = _shared(replace(near, tables=[], rows=None, distinct=None))
+        self.states = [_delayed(_begun, one, bare) for one in looked]
 
     def join_others(self, anchors):
         self.map(_join, anchors, reads="views")
         self.graphs = self.states
+
+    def settle(self):
+        self.map(_slim)
 
     def map(self, step, *small, reads=None):
         """[step(block, *small), ...]; `reads` is "views", "graph" for what was there before `settle`, or None."""
@@ -1287,17 +1283,12 @@ class _DaskRows:
 
     def run(self, step, small, within, across, reads=None):
         """Take a step; its results are put together by `within` in a chunk, by `across` those of the chunks."""
-        import dask
-
-        step = dask.delayed(_Step(step, small, within), traverse=False)
-        if reads is None:
-            states = [dask.delayed(_stepped)(step, state) for state in self.states]
-        else:
-            beside = self.sources if reads == "views" else self.graphs
-            states = [dask.delayed(_stepped)(step, *pair) for pair in zip(self.states, beside)]
-        parts = [dask.delayed(attrgetter("small"))(state) for state in states]
+        step = _shared(SimpleNamespace(step=step, small=small, within=within))
+        beside = {"views": self.sources, "graph": self.graphs}.get(reads, [None] * len(self.states))
+        states = [_delayed(_on_one_thread, _stepped, step, *pair) for pair in zip(self.states, beside)]
+        parts = [_delayed(attrgetter("small"), state) for state in states]
         while len(parts) > 1:
-            parts = [dask.delayed(across)(parts[i : i + 8]) for i in range(0, len(parts), 8)]
+            parts = [_delayed(across, parts[i : i + 8]) for i in range(0, len(parts), 8)]
         *self.states, result = _persisted([*states, *parts])
         del states, parts  # which hold the states of before
         try:
@@ -1308,48 +1299,27 @@ class _DaskRows:
             raise
 
     def gather(self, name):
-        import dask
-
-        return np.concatenate(_computed([dask.delayed(_part)(state, name) for state in self.states]))
+        return np.concatenate(_computed([_delayed(_part, state, name) for state in self.states]))
 
     def spread(self, name, whole):
-        import dask
-
         parts = np.split(whole, self.stops[:-1])
-        self.states = _persisted([dask.delayed(_with)(state, name, part) for state, part in zip(self.states, parts)])
+        self.states = _persisted([_delayed(_with, state, name, part) for state, part in zip(self.states, parts)])
 
     def take(self, name, at):
-        import dask
-
         chunk = np.searchsorted(self.stops, self.numbers[at], side="right")
         at, found = self.numbers[at] - np.append(0, self.stops)[chunk], np.empty(len(at), int)
-        parts = [dask.delayed(_part)(state, name, at[chunk == c]) for c, state in enumerate(self.states)]
-        for c, part in enumerate(_computed(parts)):
+        parts = _computed([_delayed(_part, state, name, at[chunk == c]) for c, state in enumerate(self.states)])
+        for c, part in enumerate(parts):
             found[chunk == c] = part
         return found
 
-    def settle(self):
-        self.map(_slim)
-
     def outcome(self, slices, k):
-        import dask
-
-        profile = self.run(_block_profile, (k,), _pooled, _pooled, "views")
-        parts = [dask.delayed(_part)(state, name) for name in ("labels", "memberships") for state in self.states]
-        parts = _persisted(parts)
-        labels = _as_dask(parts[: len(self.states)], self.given.chunks, (), np.intp)
-        memberships = _as_dask(parts[len(self.states) :], self.given.chunks, (k,), float)
+        profile, chunks = self.run(_block_profile, (k,), _pooled, _pooled, "views"), self.given.chunks
+        parts = _persisted([_delayed(_part, x, name) for name in ("labels", "memberships") for x in self.states])
+        labels = _as_dask(parts[: len(self.states)], chunks, (), np.intp)
+        memberships = _as_dask(parts[len(self.states) :], chunks, (k,), float)
         graph = dict(_index=None, _weight=None, _sources=self.sources)
         return dict(labels=labels, memberships=memberships, _profile=profile, **graph)
-
-
-@dataclass
-class _Step:
-    """A step and what it is given, which travels once to every worker; `within` puts a chunk's results together."""
-
-    step: object
-    small: tuple
-    within: object
 
 
 @dataclass
@@ -1364,52 +1334,36 @@ class _Chunk:
         return 1000 + sum(getattr(x, "nbytes", 0) for block in self.blocks for x in vars(block).values())
 
 
-def _writes(*names):
-    """Mark a step by the arrays that it writes into: a copy of a block needs its own."""
-
-    def mark(step):
-        step.writes = names
-        return step
-
-    return mark
+# The arrays that steps write into: a copy of a block needs its own.
+_WRITTEN = {"_form_B": ("H",), "_form_H": ("H", "z", "w"), "_prune_filled": ("S",)}
 
 
-def _stepped(step, chunk, beside=None):
-    """On a worker: a chunk after a step. The one before stays as it is, and is needed again if this one gets lost."""
-    written = getattr(step.step, "writes", ())
+def _on_one_thread(function, *arguments):
+    """On a worker, which is one of many threads or processes."""
+    with _limits(1):
+        return function(*arguments)
+
+
+def _stepped(step, chunk, beside):
+    """A chunk after a step. The one before stays as it is, and is needed again if this one gets lost."""
+    written = _WRITTEN.get(getattr(step.step, "__name__", None), ())
     blocks = [replace(block, **{name: getattr(block, name).copy() for name in written}) for block in chunk.blocks]
     bare = data = blocks[0].data
     if isinstance(beside, _Chunk):
-        blocks = [replace(b, index=known.index, weight=known.weight) for b, known in zip(blocks, beside.blocks)]
+        for block, known in zip(blocks, beside.blocks):
+            block.index, block.weight = known.index, known.weight
     elif beside is not None:
         data = replace(bare, tables=[beside[0].tables[slot] for slot in bare.slots])
     for block in blocks:
         block.data = data
-    with _limits(1):
-        small = step.within([step.step(block, *step.small) for block in blocks])
+    small = step.within([step.step(block, *step.small) for block in blocks])
     for block in blocks:
         block.data = bare
     return _Chunk(blocks, small)
 
 
-def _look(source):
-    """On a worker: fingerprints of a chunk's rows, where they were seen, and what all chunks together must tell."""
-    given, mask = source
-    with _limits(1):
-        try:
-            seen = _observed(given, mask)
-        except ValueError as error:
-            return None, None, error  # for the caller to raise: that of the first such chunk
-        prints, looks = _prints(given, seen), [None] * len(given.tables)
-        for v, table in enumerate(given.tables):
-            rows = np.flatnonzero(seen[:, v])
-            if len(rows):
-                looks[v] = _merged(_over_rows(_extent, table, rows)), table[rows[:1]]
-        return prints, seen, (seen.T.astype(int) @ seen, _view_prints(prints), looks)
-
-
 def _pick(looked, slots, sample, pool):
-    """On a worker: of the rows that may be among all those with the smallest keys: keys, numbers, where seen."""
+    """Of the rows that may be among all those with the smallest keys: keys, numbers, where they were seen."""
     keys, seen = _keys(looked[0], slots), looked[1][:, slots]
     best = _smallest(keys, seen, sample, pool)
     return keys[best], best, seen[best]
@@ -1425,19 +1379,14 @@ def _smallest(keys, seen, sample, pool):
 
 
 def _fetch(source, looked, shared, at):
-    """On a worker: the rows at these places of every view, and the moments of the rows seen, for every scaling."""
-    slots, scalings = shared
-    tables, moments = [source[0].tables[slot] for slot in slots], []
-    with _limits(1):
-        for i, scaling in enumerate(scalings):
-            rows = np.flatnonzero(looked[1][:, slots[i % len(slots)]])
-            parts = _over_rows(partial(_moments_about, scaling), tables[i % len(slots)], rows)
-            moments.append(_sums(parts) if parts else (0.0, 0.0))
-    return [table[at] for table in tables], moments
+    """The rows at these places of every view, and the moments that the scalings need."""
+    tables = [source[0].tables[slot] for slot in shared.slots]
+    rows = [np.flatnonzero(looked[1][:, slot]) for slot in shared.slots]
+    return [table[at] for table in tables], _moments_of(shared.scalings, tables, rows)
 
 
 def _begun(looked, bare):
-    """On a worker: a chunk of rows about which nothing is known yet but where they were seen."""
+    """A chunk of rows about which nothing is known yet but where they were seen."""
     seen = None if bare.seen is None else looked[1][:, bare.slots]
     return _Chunk(_Rows(replace(bare, rows=np.arange(len(looked[1])), seen=seen)).blocks)
 
@@ -1466,8 +1415,7 @@ def _block_profile(block, k):
     data, profile = block.data, [None] * len(block.data.tables)
     for v, slot in enumerate(data.slots):
         some = np.arange(block.hi - block.lo) if data.seen is None else np.flatnonzero(data.seen[block.rows, v])
-        nothing = np.zeros((k, data.tables[v].shape[1]))
-        profile[slot] = np.zeros(k, int), nothing, nothing
+        profile[slot] = np.zeros(k, int), *np.zeros((2, k, data.tables[v].shape[1]))
         if len(some):
             profile[slot] = _moments(data.tables[v], block.lo + some, block.labels[some], k)
     return profile
@@ -1486,7 +1434,7 @@ def _pooled(profiles):
 
 
 def _as_dask(parts, chunks, width, kind):
-    """A dask array from delayed parts, one for each chunk that has rows."""
+    """A dask array from tasks, one for each chunk that has rows."""
     import dask.array
 
     rows = [n for n in chunks if n]
@@ -2051,7 +1999,6 @@ def _low_rank(block, rows, W):
     return block.w[rows] @ W.astype(block.w.dtype) if block.J is None else block.J[rows]
 
 
-@_writes("H")
 def _form_B(block, G, W, old, new):
     """Pass A: B2 = 2 S*G + mu Q - Y1 + rho J - Y2 in the place of H, which nobody needs any more; returns B2^T B2.
 
@@ -2114,7 +2061,6 @@ def _completed(basis, K):
     return basis
 
 
-@_writes("H", "z", "w")
 def _form_H(block, M, W, old, new, m):
     """Pass B: H = B2 M, then z = H + Y1/mu and w = H + Y2/rho; returns S^T*H and w^T w."""
     kind = block.H.dtype
@@ -2383,10 +2329,8 @@ class Result:
         model = self._anchors, self._slice_memberships(), means
         if given.chunks is None:
             return _voted((given, mask), model, n_jobs)
-        import dask
-
-        shared = dask.delayed(model, traverse=False)
-        parts = [dask.delayed(_voted)(source, shared) for source in _sources(given, mask)]
+        shared = _shared(model)
+        parts = [_delayed(_voted, source, shared) for source in _sources(given, mask)]
         return _as_dask(parts, given.chunks, (self.memberships.shape[1],), float)
 
     def score(self, y_true):
@@ -2423,12 +2367,10 @@ class Result:
         """The same result with NumPy arrays where it has dask arrays, and with its graph; itself if it has none."""
         if self._sources is None:
             return self
-        import dask
-
-        shared = dask.delayed(self._anchors, traverse=False)
-        graph = [dask.delayed(_graph)(source, shared) for source in self._sources]
-        labels, memberships, graph = dask.compute(self.labels, self.memberships, graph)
+        shared = _shared(self._anchors)
+        graph = _computed([_delayed(_graph, source, shared) for source in self._sources])
         index, weight = map(np.concatenate, zip(*graph))
+        labels, memberships = _computed([self.labels, self.memberships])
         return replace(
             self, labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None
         )  # fmt: skip
@@ -2456,12 +2398,10 @@ class Result:
 
     def _graph_of(self, i):
         """A sample's anchors and weights, where its chunk of rows has to be asked."""
-        import dask
-
         sizes = np.array([rows for rows in self.labels.chunks[0] if rows])
         chunk = np.searchsorted(np.cumsum(sizes), i, side="right")
         at = i - sizes[:chunk].sum()
-        index, weight = dask.delayed(_graph)(self._sources[chunk], self._anchors, slice(at, at + 1)).compute()
+        index, weight = _computed([_delayed(_graph, self._sources[chunk], _shared(self._anchors), [at])])[0]
         return index[0], weight[0]
 
     def describe(self, cluster=None):
@@ -2869,7 +2809,8 @@ def cluster(
     verbose : int
         1 shows a progress line on standard error when the work takes longer than two seconds.
     n_jobs : int or None
-        Threads; None or -1: as many as NUMBA_NUM_THREADS allows. The result does not depend on it.
+        Threads; None or -1: as many as NUMBA_NUM_THREADS allows. The result does not depend on it. Tasks of Dask have
+        one each.
 
     Returns
     -------
@@ -3013,7 +2954,6 @@ def _start(rows, at, anchors, s, rng):
     return F, np.eye(V * k)
 
 
-@_writes("S")
 def _prune_filled(block, anchor_labels):
     """A filled row may speak for the sample's label, not against it (HandWritten4, 50 % missing: 0.85 to 0.87)."""
     i, v = np.nonzero(~block.told)
@@ -3089,7 +3029,7 @@ def _read_off(rows, at, anchors, G, s):
 
 
 def _handed_over(rows, name, slices):
-    """The blocks' arrays, which they lose, as one in the order of the given samples and views."""
+    """The blocks' arrays, which they lose, as one in the order of the given samples, with these slices."""
     first = getattr(rows.blocks[0], name)
     whole = np.empty((rows.data.n, len(slices), *first.shape[2:]), first.dtype)
     for block in rows.blocks:

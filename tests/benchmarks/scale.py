@@ -3,9 +3,9 @@
     python tests/benchmarks/scale.py [--quick] [--sizes 1000000,10000000] [--modes memory,dask] [--json FILE]
 
 Three views of 20 features, float32, in .npy files that the script makes (240 bytes a sample) and removes again. Every
-run has a process of its own. Memory is the largest sum of the resident sizes of all its processes, pages of mapped files
-included; the megabytes of an iteration are those that its processes sent each other; agreement is that of the labels with
-those found in memory.
+run has a process of its own. Memory is the largest sum of the resident sizes of all its processes, with the pages of
+mapped files; the megabytes of an iteration are those that its processes sent each other; agreement compares the labels
+with those found in memory.
 """
 
 import argparse
