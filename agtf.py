@@ -32,6 +32,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from html import escape
+from operator import attrgetter, itemgetter
 from string import Template
 from types import SimpleNamespace
 
@@ -569,6 +570,8 @@ class _Tables:
     view_names: list
     feature_names: list  # of every view a list of d_v names, or None
     sample_names: list | None
+    first: int = 0  # number of the first row, if they are a chunk of larger ones
+    chunks: tuple | None = None  # numbers of rows in each chunk, if the tables are tasks of Dask
 
     @property
     def n(self):
@@ -593,14 +596,19 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
         raise ValueError("views is empty: give at least one (samples, features) table")
     where = [f"views[{key!r}]" for key in keys or range(len(views))]
     names = [f"view {v}" for v in range(len(views))] if keys is None else list(map(str, keys))
-    views, sample_names = _aligned(views, where, join)
+    in_chunks = any(map(_is_dask, views))
+    views, sample_names = (views, None) if in_chunks else _aligned(views, where, join)
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
         if table.shape[0] != tables[0].shape[0]:
             rows = f"{where[v]} has {table.shape[0]} rows, {where[0]} has {tables[0].shape[0]}"
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
-    feature_names = _named_features(feature_names or {}, names, list(map(_column_names, views)), tables)
-    return _Tables(tables, where, names, feature_names, sample_names)
+    columns = [None if _is_dask(view) else _column_names(view) for view in views]
+    feature_names = _named_features(feature_names or {}, names, columns, tables)
+    chunks = next(table.chunks[0] for table in tables if _is_dask(table)) if in_chunks else None
+    if in_chunks:
+        tables = [SimpleNamespace(shape=table.shape, parts=_split(table, chunks)) for table in tables]
+    return _Tables(tables, where, names, feature_names, sample_names, chunks=chunks)
 
 
 def _named_features(given, view_names, columns, tables):
@@ -658,6 +666,8 @@ def _column_names(view):
 
 
 def _as_table(view, name, fewest_rows):
+    if _is_dask(view):
+        return _as_dask_array(view, name, fewest_rows)
     if sparse.issparse(view):
         view = sparse.csr_array(view)
         if not view.has_canonical_format:
@@ -680,7 +690,96 @@ def _as_table(view, name, fewest_rows):
     return view
 
 
-def _rows_seen(table, name, wanted, lo, hi):
+def _is_dask(view):
+    return type(view).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
+def _as_dask_array(view, name, fewest_rows):
+    if not hasattr(view, "chunks"):
+        raise TypeError(f"{name} is a {type(view).__name__} of Dask: give a dask array, as to_dask_array() makes one")
+    if any(future.cancelled() for future in _futures(view)):
+        raise ValueError(f"{name} lies with a client of Dask that was closed, or was cancelled: make it again")
+    if np.isnan(view.shape).any():
+        view = view.copy().compute_chunk_sizes()
+    # A stand-in of its shape and kind takes no memory; the numbers are checked where they are.
+    kind = view.dtype if view.dtype.kind in "fiubc" else float
+    _as_table(np.broadcast_to(np.zeros((), kind), view.shape), name, fewest_rows)
+    return view
+
+
+def _delayed(function, *arguments):
+    """A task for Dask: function(*arguments), some of which are tasks."""
+    import dask
+
+    return dask.delayed(function)(*arguments)
+
+
+def _shared(what):
+    """For the arguments of many tasks: what is so wrapped travels once, not with each of them."""
+    import dask
+
+    return dask.delayed(what, traverse=False)
+
+
+def _persisted(tasks):
+    """Let Dask begin with tasks and keep what comes out, on the active client or in this process."""
+    import dask
+
+    # The anchors, which travel with a step, are larger than what Dask's clients take for usual, and warn of.
+    limit = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+    with dask.config.set(limit) if "distributed" in sys.modules else nullcontext():
+        return list(dask.persist(*tasks))
+
+
+def _computed(tasks):
+    import dask
+
+    return dask.compute(*tasks)
+
+
+def _futures(*kept):
+    """What a cluster keeps for dask arrays or for tasks."""
+    if "distributed" not in sys.modules:
+        return []
+    return sys.modules["distributed"].futures_of(kept)
+
+
+def _split(table, chunks):
+    """A dask array, or a table that is split alike, as tasks: of every chunk with rows a list, side by side."""
+    rows = tuple(n for n in chunks if n)
+    if _is_dask(table):
+        if table.chunks[0] != chunks:
+            table, chunks = table.rechunk({0: rows}), rows
+        return [list(row) for row, n in zip(table.to_delayed(), chunks) if n]
+    parts = _persisted([_shared(table[hi - n : hi]) for hi, n in zip(np.cumsum(rows), rows)])
+    return [[part] for part in parts]
+
+
+def _sources(given, mask):
+    """Of every chunk with rows a task that reads its views and mask, anew for every step that asks for them."""
+    rows = [n for n in given.chunks if n]
+    masks = [None] * len(rows)
+    if mask is not None:
+        mask = mask if _is_dask(mask) else np.asarray(mask)
+        _check_mask(mask, given.n, len(given.tables))
+        masks = _split(mask, given.chunks)
+    every = zip(zip(*(table.parts for table in given.tables)), masks, np.cumsum(rows) - rows)
+    return [_delayed(_opened, list(parts), one, given.where, int(first)) for parts, one, first in every]
+
+
+def _opened(parts, mask, where, first):
+    """On a worker: the views of the chunk that begins with row `first`, and their mask."""
+    tables = [_as_table(_beside(part), name, 0) for part, name in zip(parts, where)]
+    return _Tables(tables, where, [], [], None, first), mask if mask is None else _beside(mask)
+
+
+def _beside(blocks):
+    if len(blocks) == 1:
+        return blocks[0]
+    return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
+
+
+def _rows_seen(table, name, wanted, first, lo, hi):
     """Which of the wanted rows were observed: not those of nothing but NaN. Other NaN, or infinity, is an error."""
     block, wanted = table[lo:hi], wanted[lo:hi]
     if sparse.issparse(block):
@@ -694,7 +793,7 @@ def _rows_seen(table, name, wanted, lo, hi):
     bad = wanted[row]
     if bad.any():
         rows, columns = row[bad], column[bad]
-        where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + lo}, column {columns[0]}"
+        where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + first + lo}, column {columns[0]}"
         hint = 'use impute="mean", or make the whole row NaN if the sample was not seen there'
         raise ValueError(f"{name} contains NaN or infinity in {where}: {hint}")
     return wanted
@@ -793,23 +892,27 @@ class _Data:
     def joint(self, positions, scheme=0):
         """All scaled views side by side, each divided by the root of its total variance."""
         weights = [scaling.weight for scaling in self.schemes[scheme].scalings]
-        blocks = [weight * self.scaled(v, positions, scheme) for v, weight in enumerate(weights)]
-        return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
+        return _beside([weight * self.scaled(v, positions, scheme) for v, weight in enumerate(weights)])
 
 
 def _observed(given, mask):
     """Whether sample i was observed in view v, as an (n, V) array, from NaN rows and the mask."""
     n, V = given.n, len(given.tables)
     mask = np.ones((n, V), bool) if mask is None else np.asarray(mask)
-    if mask.shape != (n, V) or mask.dtype != bool:
-        raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
-    steps = [partial(_rows_seen, given.tables[v], given.where[v], mask[:, v]) for v in range(V)]
+    _check_mask(mask, n, V)
+    steps = [partial(_rows_seen, given.tables[v], given.where[v], mask[:, v], given.first) for v in range(V)]
     none = np.empty(0, bool)  # in an empty batch there are no blocks
     seen = np.stack([np.concatenate([none, *_map_rows(step, n)]) for step in steps], axis=1)
     nowhere = np.flatnonzero(~seen.any(axis=1))
     if len(nowhere):
-        raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {nowhere[0]}: leave them out")
+        first = nowhere[0] + given.first
+        raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {first}: leave them out")
     return seen
+
+
+def _check_mask(mask, n, V):
+    if mask.shape != (n, V) or mask.dtype != bool:
+        raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
 
 
 def _fill_holes(given, means=None):
@@ -826,19 +929,26 @@ def _fill_holes(given, means=None):
         given.tables[v] = sparse.csr_array(filled) if sparse.issparse(table) else filled
 
 
-def _check_common(seen, where):
-    """Refuse views that no sample connects with the others; tell the fewest samples that connect one, by name."""
-    unseen = np.flatnonzero(~seen.any(axis=0))
+def _check_common(common, n, where):
+    """Refuse views that no sample connects with the others, warn of those that few do.
+
+    `common` (V, V) are the numbers of samples seen in both of two views. Returns whether all were seen everywhere.
+    """
+    complete = common.min() == n
+    if complete or len(common) == 1:
+        return complete
+    unseen = np.flatnonzero(common.diagonal() == 0)
     if len(unseen):
         raise ValueError(f"{where[unseen[0]]} was observed in no sample: leave it out")
-    common = seen.T.astype(int) @ seen
     pieces, piece = connected_components(common > 0)
     if pieces > 1:
         apart = where[np.flatnonzero(piece != piece[0])[0]]
         raise ValueError(f"{apart} has no sample in common with {where[0]}, not even through other views: leave it out")
-    np.fill_diagonal(common, 0)
-    links = common.max(axis=1)
-    return int(links.min()), where[links.argmin()]
+    links = np.where(np.eye(len(common)), 0, common).max(axis=1)
+    if links.min() < _FEW_COMMON:
+        few = f"{where[links.argmin()]} has only {links.min()} sample(s) in common with any other view"
+        warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=6)
+    return complete
 
 
 def _arrange(given, mask, canonical, schemes):
@@ -847,61 +957,86 @@ def _arrange(given, mask, canonical, schemes):
     The canonical order sorts views and rows by fingerprints of their contents, so that whatever follows, sums and
     random draws included, cannot depend on the order in which they were given.
     """
-    n = given.n
+    prints, seen, (common, view_prints, extents) = _look((given, mask))
+    complete = _check_common(common, given.n, given.where)
+    slots = np.argsort(view_prints, kind="stable") if canonical else np.arange(len(prints))
+    keys = _keys(prints, slots)
+    rows = np.argsort(keys, kind="stable") if canonical else np.arange(given.n)
+    tables, where, seen = (
+        [given.tables[slot] for slot in slots],
+        [given.where[slot] for slot in slots],
+        seen[rows][:, slots],
+    )
+    scalings = _fit_scalings(schemes, slots, extents, given.where)
+    moments = _moments_of(scalings, tables, [rows[some] for some in seen.T])
+    schemes = _as_schemes(schemes, scalings, moments, seen.sum(axis=0))
+    return _Data(tables, where, rows, slots, None if complete else seen, schemes, _distinct(keys[rows]))
+
+
+def _look(source):
+    """Of views and their mask the rows' fingerprints, where they were seen, and three facts that chunks have to merge:
+    how many rows two views have in common, a number for every view (to be added up), its extent or None."""
+    given, mask = source
     seen = _observed(given, mask)
-    if seen.shape[1] > 1 and not seen.all():
-        common, name = _check_common(seen, given.where)
-        if common < _FEW_COMMON:
-            few = f"{name} has only {common} sample(s) in common with any other view"
-            warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=5)
-    prints = [np.concatenate(_map_rows(partial(_fingerprints, table), n)) for table in given.tables]
+    prints = [np.concatenate(_map_rows(partial(_fingerprints, table), given.n)) for table in given.tables]
     prints = [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
-    slots = np.arange(len(prints))
-    if canonical:
-        together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
-        slots = np.argsort([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints], kind="stable")
-    keys = np.zeros(n, np.uint64)
+    together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
+    view_prints = np.array([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints])
+    extents = [_over_rows(_extent, table, np.flatnonzero(seen[:, v])) for v, table in enumerate(given.tables)]
+    extents = [_merged(parts) if parts else None for parts in extents]
+    return prints, seen, (seen.T.astype(int) @ seen, view_prints, extents)
+
+
+def _keys(prints, slots):
+    """One number per row for all views."""
+    keys = np.zeros(len(prints[0]), np.uint64)
     for slot in slots:
         keys = _mix(keys + prints[slot])
-    rows = np.argsort(keys, kind="stable") if canonical else np.arange(n)
-    seen = seen[rows][:, slots]
-    distinct = np.sort(np.unique(keys[rows], return_index=True)[1])
-    tables, where = [given.tables[slot] for slot in slots], [given.where[slot] for slot in slots]
-    seen = None if seen.all() else seen
-    data = _Data(tables, where, rows, slots, seen, distinct=distinct)
-    for words, draws in schemes:
-        scalings = [_fit_scaling(data, v, words[slot]) for v, slot in enumerate(slots)]
-        if data.schemes and [s.name for s in scalings] == [s.name for s in data.schemes[-1].scalings]:
-            data.schemes[-1].draws += draws  # "auto" has chosen the same
-        else:
-            data.schemes.append(_Scheme(scalings, draws))
-    return data
+    return keys
 
 
-def _fit_scaling(data, v, scale):
-    """Scaling of one view (its statistics are summed in working order, so they are order-free too)."""
-    table = data.tables[v]
-    rows = data.rows if data.seen is None else data.rows[data.seen[:, v]]
-    n, d, is_sparse = len(rows), table.shape[1], sparse.issparse(table)
-    if n == 0:
-        raise ValueError(f"{data.where[v]} was observed in no sample: leave it out")
+def _distinct(keys):
+    """The first position of every different row."""
+    return np.sort(np.unique(keys, return_index=True)[1])
 
-    def extent(lo, hi):
-        block = table[rows[lo:hi]]
-        if is_sparse:
-            return block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel(), block.nnz
-        return block.min(axis=0), block.max(axis=0), np.count_nonzero(block)
 
-    low, high, filled = zip(*_map_rows(extent, n))
-    low, high = np.min(low, axis=0).astype(float), np.max(high, axis=0).astype(float)
+def _over_rows(step, table, rows):
+    """[step(some of these rows), ...]"""
+    return _map_rows(lambda lo, hi: step(table[rows[lo:hi]]), len(rows))
+
+
+def _extent(rows):
+    """Least and largest number of each column, how many numbers are not 0, how many there are; whether it is sparse."""
+    if sparse.issparse(rows):
+        low, high, filled = rows.min(axis=0).toarray().ravel(), rows.max(axis=0).toarray().ravel(), rows.nnz
+    else:
+        low, high, filled = rows.min(axis=0), rows.max(axis=0), np.count_nonzero(rows)
+    return low.astype(float), high.astype(float), filled, rows.shape[0] * rows.shape[1], {sparse.issparse(rows)}
+
+
+def _merged(extents):
+    low, high, filled, size, kinds = zip(*extents)
+    return np.min(low, axis=0), np.max(high, axis=0), sum(filled), sum(size), set.union(*kinds)
+
+
+def _fit_scalings(schemes, slots, extents, where):
+    """Of every scheme the scalings of the views in working order, still to be refined."""
+    return [_fit_scaling(words[slot], *extents[slot], where[slot]) for words, _ in schemes for slot in slots]
+
+
+def _fit_scaling(scale, low, high, filled, size, kinds, name):
+    """A view's scaling, as far as its extent goes: to numbers whose moments do not cancel."""
+    if len(kinds) > 1:
+        raise TypeError(f"{name} has sparse and dense chunks: make them alike")
+    d, is_sparse = len(low), True in kinds
     if scale == "auto":
-        mostly_zero = low.min() >= 0 and sum(filled) < _MOSTLY_ZERO * n * d
+        mostly_zero = low.min() >= 0 and filled < _MOSTLY_ZERO * size
         scale = "unit" if is_sparse or mostly_zero else "zscore"
     top = max(-low.min(), high.max())
-    _check_range(top, scale, data.where[v])
+    _check_range(top, scale, name)
     steep = np.flatnonzero((high > low) & (np.maximum(high, -low) > _STEEPEST * (high - low)))
     if is_sparse and len(steep):
-        narrow = f"the values of column {steep[0]} of {data.where[v]} differ by less than a millionth of their size"
+        narrow = f"the values of column {steep[0]} of {name} differ by less than a millionth of their size"
         raise ValueError(f"{narrow}, and a sparse view can't be centred: give it as a dense array")
     # Statistics of (x - low) / (high - low) can neither overflow nor cancel, whatever the units of x.
     if scale == "zscore":
@@ -913,26 +1048,62 @@ def _fit_scaling(data, v, scale):
     shift = None if is_sparse else (low if scale == "zscore" else np.zeros(d))
     scaling = _Scaling(scale, factor, shift)
     if not is_sparse and scale != "zscore":
-        scaling.centre = scaling(table[rows[:1]])[0]  # moments about a row of the data do not cancel either
-
-    def moments(lo, hi):
-        block = scaling(table[rows[lo:hi]])
-        return np.asarray(block.sum(axis=0)).ravel(), np.asarray((block**2).sum(axis=0)).ravel()
-
-    total, squares = (np.sum(part, axis=0) for part in zip(*_map_rows(moments, n)))
-    mean = total / n
-    variance = np.maximum(squares / n - mean**2, 0.0)
-    if scale == "zscore":
-        varies &= variance > 1e-20
-        if shift is not None:
-            scaling.shift = low + mean * width
-        scaling.factor = np.where(varies, factor / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
-        variance = varies.astype(float)
-    elif not is_sparse:
-        scaling.centre = scaling.centre + mean
-    spread = variance.sum()
-    scaling.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
+        scaling.centre = scaling((low / 2 + high / 2)[None])[0]  # moments about the middle do not cancel either
     return scaling
+
+
+def _moments_of(scalings, tables, rows):
+    """For every scaling, of one view after the other, the sums of these rows of it, so scaled, and of their squares."""
+
+    def moments(scaling, rows):
+        block = scaling(rows)
+        return [np.asarray(x.sum(axis=0, dtype=float)).ravel() for x in (block, block**2)]
+
+    views = [v for _ in range(len(scalings) // len(tables)) for v in range(len(tables))]
+    parts = [_over_rows(partial(moments, scaling), tables[v], rows[v]) for scaling, v in zip(scalings, views)]
+    return [_sums(some) if some else (0.0, 0.0) for some in parts]
+
+
+def _sums(parts):
+    """The sums of tuples of arrays, in their order."""
+    return [sum(some) for some in zip(*parts)]
+
+
+def _as_schemes(schemes, scalings, moments, counts):
+    """`_Scheme`s of scalings, refined by their moments over so many rows of each view; those alike become one."""
+    found, V = [], len(counts)
+    for i, (_, draws) in enumerate(schemes):
+        some = slice(i * V, (i + 1) * V)
+        for scaling, sums, n in zip(scalings[some], moments[some], counts):
+            _refine(scaling, *(total / n for total in sums))
+        if found and [s.name for s in scalings[some]] == [s.name for s in found[-1].scalings]:
+            found[-1].draws += draws  # "auto" has chosen the same
+        else:
+            found.append(_Scheme(scalings[some], draws))
+    return found
+
+
+def _refine(scaling, mean, square):
+    """Finish a scaling with the means of the rows, so scaled, and of their squares."""
+    variance = np.maximum(square - mean**2, 0.0)
+    spread = _rounded(variance.sum(), square.sum())
+    if scaling.name == "zscore":
+        varies = (scaling.factor > 0) & (variance > 1e-20)
+        if scaling.shift is not None:
+            width = np.divide(1.0, scaling.factor, out=np.zeros_like(mean), where=varies)
+            scaling.shift = scaling.shift + _rounded(mean, np.sqrt(variance)) * width
+        variance = _rounded(variance, variance)
+        scaling.factor = np.where(varies, scaling.factor / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
+        spread = varies.sum()
+    elif scaling.centre is not None:
+        scaling.centre = _rounded(scaling.centre + mean, np.sqrt(spread))
+    scaling.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
+
+
+def _rounded(x, size):
+    """x to 36 binary digits of this size, so that sums in another order give the same scaling, not one like it."""
+    unit = np.ldexp(1.0, np.frexp(size)[1] - 36)
+    return np.round(x / unit) * unit
 
 
 def _check_range(top, scale, name):
@@ -975,6 +1146,8 @@ class _Block:
     z: np.ndarray | None = None
     w: np.ndarray | None = None
     J: np.ndarray | None = None  # kept for axis="sample" only
+    by_H: np.ndarray | None = None  # labels by H alone, without the anchors' help; -1 for none
+    memberships: np.ndarray | None = None
 
     @property
     def rows(self):
@@ -992,11 +1165,29 @@ class _Rows:
     """
 
     def __init__(self, data):
-        self.data, size = data, min(max(data.n // 16, 512), 8192)
+        self.data, self.numbers = data, getattr(data, "rows", None)
+        size = min(max(data.n // 16, 512), 8192)
         self.blocks = [_Block(data, lo, min(lo + size, data.n)) for lo in range(0, data.n, size)]
 
-    def map(self, step, *small, show=None):
-        """[step(block, *small), ...]; show(share of the blocks done) is called on the way."""
+    @property
+    def kind(self):
+        """The precision of the state."""
+        return self.blocks[0].H.dtype
+
+    @property
+    def near(self):
+        """The rows at hand, among them those with which the canonical order begins: here all, with Dask some."""
+        return self
+
+    def join(self, anchors, show=None):
+        """Give the blocks their graphs."""
+        self.map(_join, anchors, show=show)
+
+    def join_others(self, anchors):
+        """The same for the rows that are not near."""
+
+    def map(self, step, *small, show=None, reads=None):
+        """[step(block, *small), ...]; show(share of the blocks done) is called on the way; `reads` is for Dask."""
         done = []
 
         def one(b, _):
@@ -1013,7 +1204,7 @@ class _Rows:
 
     def sums(self, step, *small):
         """The same for a step that returns several arrays."""
-        return [sum(parts) for parts in zip(*self.map(step, *small))]
+        return _sums(self.map(step, *small))
 
     def gather(self, name):
         return np.concatenate([getattr(block, name) for block in self.blocks])
@@ -1022,11 +1213,236 @@ class _Rows:
         for block in self.blocks:
             setattr(block, name, whole[block.rows])
 
+    def take(self, name, at):
+        """What the blocks know about the anchors at these positions."""
+        return self.gather(name)[at]
+
     def head(self, n):
         """The first n rows as one block with its graph: in the canonical order a random sample."""
         some = [block for block in self.blocks if block.lo < n]
         index, weight = (np.concatenate([getattr(b, name) for b in some])[:n] for name in ("index", "weight"))
         return _Block(self.data, 0, min(n, self.data.n), index, weight)
+
+    def settle(self):
+        """Make room for the solver where there is little."""
+
+    def outcome(self, slices, k):
+        """What belongs to the samples, in their given order, for the `Result`."""
+        inverse, labels = np.argsort(self.data.rows), self.gather("labels")
+        graph = dict(_index=_handed_over(self, "index", slices), _weight=_handed_over(self, "weight", slices))
+        memberships, profile = _handed_over(self, "memberships", np.arange(k)), _profile(self.data, labels, k)
+        return dict(labels=labels[inverse], memberships=memberships, _profile=profile, **graph)
+
+
+class _DaskRows:
+    """The same for rows in the chunks of dask arrays, in the order in which they were given.
+
+    A step is one task per chunk, which hands on a changed copy of the chunk's blocks, and a tree of tasks that puts the
+    small results together in a fixed order. On a cluster all of this happens on the workers: only what steps are given
+    and what they return travels. Of an order that depends on the rows' contents just the beginning is needed: these
+    rows, `near`, are fetched, and anchors and the start come from them as they do in memory.
+    """
+
+    kind = np.dtype(np.float32)
+
+    def __init__(self, given, mask, s):
+        self.given, self.sources, self.graphs = given, _sources(given, mask), []
+        self.stops = np.cumsum([rows for rows in given.chunks if rows])
+        looked = _persisted([_delayed(_on_one_thread, _look, source) for source in self.sources])
+        common, view_prints, extents = zip(*_computed([_delayed(itemgetter(2), one) for one in looked]))
+        common = sum(common)
+        complete = _check_common(common, given.n, given.where)
+        slots = np.argsort(np.sum(view_prints, axis=0, dtype=np.uint64), kind="stable")
+
+        wanted = _SAMPLE, max(_POOL * s.m, _COMPLETE * s.k)
+        picked = _computed([_delayed(_pick, one, slots, *wanted) for one in looked])
+        keys, at, seen = map(np.concatenate, zip(*picked))
+        chunk = np.repeat(np.arange(len(picked)), [len(some) for some, *_ in picked])
+        best = _smallest(keys, seen, *wanted)
+        keys, at, seen, chunk = keys[best], at[best], seen[best], chunk[best]
+
+        extents = [_merged([extent for extent in some if extent is not None]) for some in zip(*extents)]
+        scalings, every = _fit_scalings(s.schemes, slots, extents, given.where), enumerate(zip(self.sources, looked))
+        shared = _shared(SimpleNamespace(slots=slots, scalings=scalings))
+        tasks = [_delayed(_on_one_thread, _fetch, *one, shared, at[chunk == c]) for c, one in every]
+        tables, moments = zip(*_computed(tasks))
+        tables = [sparse.vstack(x, format="csr") if sparse.issparse(x[0]) else np.concatenate(x) for x in zip(*tables)]
+        schemes = _as_schemes(s.schemes, scalings, [_sums(x) for x in zip(*moments)], common.diagonal()[slots])
+        order, where = np.argsort(keys, kind="stable"), [given.where[slot] for slot in slots]
+        seen = None if complete else seen[order]
+        near = _Data(tables, where, order, slots, seen, schemes, _distinct(keys[order]))
+        self.near, self.numbers = _Rows(near), (at + np.append(0, self.stops)[chunk])[order]
+        self.data = SimpleNamespace(n=given.n, rows=slice(None), slots=slots, seen=seen, distinct=near.distinct)
+        bare = _shared(replace(near, tables=[], rows=None, distinct=None))
+        self.states = [_delayed(_begun, one, bare) for one in looked]
+
+    def join_others(self, anchors):
+        self.map(_join, anchors, reads="views")
+        self.graphs = self.states
+
+    def settle(self):
+        self.map(_slim)
+
+    def map(self, step, *small, reads=None):
+        """[step(block, *small), ...]; `reads` is "views", "graph" for what was there before `settle`, or None."""
+        return self.run(step, small, list, _chained, reads)
+
+    def sum(self, step, *small):
+        return self.run(step, small, sum, sum)
+
+    def sums(self, step, *small):
+        return self.run(step, small, _sums, _sums)
+
+    def run(self, step, small, within, across, reads=None):
+        """Take a step; its results are put together by `within` in a chunk, by `across` those of the chunks."""
+        step = _shared(SimpleNamespace(step=step, small=small, within=within))
+        beside = {"views": self.sources, "graph": self.graphs}.get(reads, [None] * len(self.states))
+        states = [_delayed(_on_one_thread, _stepped, step, *pair) for pair in zip(self.states, beside)]
+        parts = [_delayed(attrgetter("small"), state) for state in states]
+        while len(parts) > 1:
+            parts = [_delayed(across, parts[i : i + 8]) for i in range(0, len(parts), 8)]
+        *self.states, result = _persisted([*states, *parts])
+        del states, parts  # which hold the states of before
+        try:
+            return _computed([result])[0]
+        except BaseException:  # an interrupt or a fault; notebooks keep the frame, and with it all that was begun
+            for future in _futures(result, *self.states, *self.graphs):
+                future.cancel()
+            raise
+
+    def gather(self, name):
+        return np.concatenate(_computed([_delayed(_part, state, name) for state in self.states]))
+
+    def spread(self, name, whole):
+        parts = np.split(whole, self.stops[:-1])
+        self.states = _persisted([_delayed(_with, state, name, part) for state, part in zip(self.states, parts)])
+
+    def take(self, name, at):
+        chunk = np.searchsorted(self.stops, self.numbers[at], side="right")
+        at, found = self.numbers[at] - np.append(0, self.stops)[chunk], np.empty(len(at), int)
+        parts = _computed([_delayed(_part, state, name, at[chunk == c]) for c, state in enumerate(self.states)])
+        for c, part in enumerate(parts):
+            found[chunk == c] = part
+        return found
+
+    def outcome(self, slices, k):
+        moments, chunks = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views"), self.given.chunks
+        parts = _persisted([_delayed(_part, x, name) for name in ("labels", "memberships") for x in self.states])
+        labels = _as_dask(parts[: len(self.states)], chunks, (), np.intp)
+        memberships = _as_dask(parts[len(self.states) :], chunks, (k,), float)
+        graph = dict(_index=None, _weight=None, _sources=self.sources)
+        return dict(labels=labels, memberships=memberships, _profile=_in_units(moments), **graph)
+
+
+@dataclass
+class _Chunk:
+    """The blocks of a chunk of rows, and what the last step returned."""
+
+    blocks: list
+    small: object = None
+
+    def __sizeof__(self):
+        """For Dask, which leaves large things where they are, and puts them on disk when memory is short."""
+        return 1000 + sum(getattr(x, "nbytes", 0) for block in self.blocks for x in vars(block).values())
+
+
+# The arrays that steps write into: a copy of a block needs its own.
+_WRITTEN = {"_form_B": ("H",), "_form_H": ("H", "z", "w"), "_prune_filled": ("S",)}
+
+
+def _on_one_thread(function, *arguments):
+    """On a worker, which is one of many threads or processes."""
+    with _limits(1):
+        return function(*arguments)
+
+
+def _stepped(step, chunk, beside):
+    """A chunk after a step. The one before stays as it is, and is needed again if this one gets lost."""
+    written = _WRITTEN.get(getattr(step.step, "__name__", None), ())
+    blocks = [replace(block, **{name: getattr(block, name).copy() for name in written}) for block in chunk.blocks]
+    bare = data = blocks[0].data
+    if isinstance(beside, _Chunk):
+        for block, known in zip(blocks, beside.blocks):
+            block.index, block.weight = known.index, known.weight
+    elif beside is not None:
+        data = replace(bare, tables=[beside[0].tables[slot] for slot in bare.slots])
+    for block in blocks:
+        block.data = data
+    small = step.within([step.step(block, *step.small) for block in blocks])
+    for block in blocks:
+        block.data = bare
+    return _Chunk(blocks, small)
+
+
+def _pick(looked, slots, sample, pool):
+    """Of the rows that may be among all those with the smallest keys: keys, numbers, where they were seen."""
+    keys, seen = _keys(looked[0], slots), looked[1][:, slots]
+    best = _smallest(keys, seen, sample, pool)
+    return keys[best], best, seen[best]
+
+
+def _smallest(keys, seen, sample, pool):
+    """Numbers of the `sample` rows with the smallest keys and, for any number of views, of the `pool` first different
+    ones that were seen in so many: what `_choose_anchors` and `_find_labels` look at."""
+    order, seen_in = np.argsort(keys, kind="stable"), seen.sum(axis=1)
+    different = order[_distinct(keys[order])]
+    pools = [different[seen_in[different] >= least][:pool] for least in range(1, seen.shape[1] + 1)]
+    return np.unique(np.concatenate([order[:sample], *pools]))
+
+
+def _fetch(source, looked, shared, at):
+    """The rows at these places of every view, and the moments that the scalings need."""
+    tables = [source[0].tables[slot] for slot in shared.slots]
+    rows = [np.flatnonzero(looked[1][:, slot]) for slot in shared.slots]
+    return [table[at] for table in tables], _moments_of(shared.scalings, tables, rows)
+
+
+def _begun(looked, bare):
+    """A chunk of rows about which nothing is known yet but where they were seen."""
+    seen = None if bare.seen is None else looked[1][:, bare.slots]
+    return _Chunk(_Rows(replace(bare, rows=np.arange(len(looked[1])), seen=seen)).blocks)
+
+
+def _part(chunk, name, rows=slice(None)):
+    return np.concatenate([getattr(block, name) for block in chunk.blocks])[rows]
+
+
+def _with(chunk, name, whole):
+    return _Chunk([replace(block, **{name: whole[block.rows]}) for block in chunk.blocks])
+
+
+def _chained(parts):
+    return [result for part in parts for result in part]
+
+
+def _slim(block):
+    """Leave the weights, of which the solver has its own, to the graph that was put aside; and shorten the indices."""
+    block.weight = None
+    if block.index.max() < 2**16:
+        block.index = block.index.astype(np.uint16)
+
+
+def _block_moments(block, k):
+    """Of every given view the `_moments` of the block's rows that were seen there."""
+    data, moments = block.data, [None] * len(block.data.tables)
+    for v, slot in enumerate(data.slots):
+        some = np.arange(block.hi - block.lo) if data.seen is None else np.flatnonzero(data.seen[block.rows, v])
+        moments[slot] = _moments(data.tables[v][block.lo + some], block.labels[some], k)
+    return moments
+
+
+def _pooled_views(moments):
+    return [_pooled(view) for view in zip(*moments)]
+
+
+def _as_dask(parts, chunks, width, kind):
+    """A dask array from tasks, one for each chunk that has rows."""
+    import dask.array
+
+    rows = [n for n in chunks if n]
+    arrays = [dask.array.from_delayed(part, (n, *width), kind) for part, n in zip(parts, rows)]
+    whole = dask.array.concatenate(arrays) if rows else dask.array.zeros((0, *width), kind)
+    return whole if len(rows) == len(chunks) else whole.rechunk({0: chunks})
 
 
 def _choose_anchors(data, s, rng):
@@ -1266,11 +1682,18 @@ _FIRST_SAMPLES = 20  # per cluster: so many of the samples seen in most views ar
 
 
 def _find_labels(rows, anchors, k, rng):
-    """Labels of all rows (n,) in working order, by rules that are learnt from a sample of them."""
-    sample = rows.head(_SAMPLE)
+    """Give all rows labels, by rules that are learnt from a sample of them."""
+    sample = rows.near.head(_SAMPLE)
     learn = _spectral_rule if rows.data.seen is None else _rule_with_holes
     labels, rule = learn(sample, anchors, k, rng)
-    return labels if sample.hi == rows.data.n else np.concatenate(rows.map(rule))
+    if sample.hi == rows.data.n:
+        rows.spread("labels", labels[np.argsort(sample.data.rows)][rows.data.rows])
+    else:
+        rows.map(_label, rule, reads=None if rows.data.seen is None else "views")
+
+
+def _label(block, rule):
+    block.labels = rule(block)
 
 
 def _spectral_rule(sample, anchors, k, rng):
@@ -1497,17 +1920,17 @@ def _mended_by_views(sample, labels, k, rng):
         wide = d > r
         directions.append(randomized_svd(data.scaled(v, some), r, random_state=seed)[2].T if wide else np.eye(d))
 
-    def features(v, positions):
+    def features(data, v, positions):
         return data.scaled(v, positions) @ directions[v]
 
     def decide(rules, block, labels):
         total = np.zeros((len(labels), k))
         total[np.arange(len(labels)), labels] = 1e-9  # no view has an opinion: the label stays
         for v, rule in rules.items():
-            some = np.flatnonzero(data.seen[block.rows, v])
+            some = np.flatnonzero(block.data.seen[block.rows, v])
             opinion = np.full((len(some), k), _LEAST_LOG)
             if len(some):
-                logs = log_softmax(rule.scores(features(v, block.lo + some)), axis=1)
+                logs = log_softmax(rule.scores(features(block.data, v, block.lo + some)), axis=1)
                 opinion[:, rule.classes_] = np.maximum(logs, _LEAST_LOG)
             total[some] += opinion
         return total.argmax(axis=1)
@@ -1519,7 +1942,7 @@ def _mended_by_views(sample, labels, k, rng):
             some = np.flatnonzero(seen[:, v])
             some = some[np.bincount(labels[some], minlength=k)[labels[some]] > 1]  # one sample has no spread
             if len(np.unique(labels[some])) > 1:
-                rules[v] = _Discriminants(features(v, some), labels[some])
+                rules[v] = _Discriminants(features(data, v, some), labels[some])
         found = decide(rules, sample, labels)
         if len(np.unique(found)) < k or np.array_equal(found, labels):
             break
@@ -1622,10 +2045,9 @@ def _form_B(block, G, W, old, new):
 def _polar(rows, gram, shape):
     """Eq. (solveH): the matrix M with which H = B2 M is the polar factor of B2 at every view frequency."""
     square, right = np.linalg.eigh(_slice_grams(gram, shape, "view"))
-    B = rows.blocks[0].H
-    if (square[:, 0] <= _FULL_RANK[B.dtype.name] * square[:, -1]).any():
+    if (square[:, 0] <= _FULL_RANK[rows.kind.name] * square[:, -1]).any():
         whole = _polar_factor(rows.gather("H").astype(float), rows.gather("w").astype(float), shape)
-        rows.spread("H", whole.astype(B.dtype))
+        rows.spread("H", whole.astype(rows.kind))
         return np.eye(len(gram))
     # H^T*H = I asks for orthonormal slices of the unnormalised DFT; the Gram matrices are those of the orthonormal one.
     inverse_root = (right / np.sqrt(shape[0] * square)[:, None, :]) @ right.conj().swapaxes(1, 2)
@@ -1897,6 +2319,7 @@ class Result:
     _anchors: _Anchors
     _profile: list  # of every view what `_profile` returns
     _told: np.ndarray  # share of the samples about which a slice tells something
+    _sources: list | None = None  # of every chunk the views, delayed, if they were dask arrays: then there is no graph
 
     def __repr__(self):
         n, k = self.memberships.shape
@@ -1928,24 +2351,19 @@ class Result:
 
     def predict_memberships(self, views, mask=None, n_jobs=None):
         """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
-        given, memberships = self._matched(views), self._slice_memberships()
+        given, means = self._matched(views), None
         if self.options["impute"]:
-            _fill_holes(given, [count @ mean / max(count.sum(), 1) for count, mean, _ in self._profile])
-        with _limits(n_jobs):
-            seen = _observed(given, mask)
-            n, V = seen.shape
-            data = _Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen)
-
-            def vote(block):
-                _join(block, self._anchors)
-                votes = _votes(block.index, block.weight, memberships).sum(axis=1) + 1e-300
-                return votes / votes.sum(axis=1, keepdims=True)
-
-            return np.concatenate([np.empty((0, memberships.shape[2])), *_Rows(data).map(vote)])
+            means = [count @ mean / max(count.sum(), 1) for count, mean, _ in self._profile]
+        model = self._anchors, self._slice_memberships(), means
+        if given.chunks is None:
+            return _voted((given, mask), model, n_jobs)
+        shared = _shared(model)
+        parts = [_delayed(_voted, source, shared) for source in _sources(given, mask)]
+        return _as_dask(parts, given.chunks, (self.memberships.shape[1],), float)
 
     def score(self, y_true):
         """The scores of the labels against (n,) classes, see `agtf.score`."""
-        return score(y_true, self.labels)
+        return score(y_true, np.asarray(self.labels))
 
     def _matched(self, views):
         """New views as the tables that the model was fitted on, in its order."""
@@ -1970,10 +2388,20 @@ class Result:
             d = table.shape[1]
             if d != len(scaling.factor):
                 raise ValueError(f"{given.where[v]} has {d} features, the model was fitted on {len(scaling.factor)}")
-            if sparse.issparse(table) != (scaling.shift is None):
-                table = table.toarray() if sparse.issparse(table) else sparse.csr_array(table)
             given.tables[v] = table
         return given
+
+    def compute(self):
+        """The same result with NumPy arrays where it has dask arrays, and with its graph; itself if it has none."""
+        if self._sources is None:
+            return self
+        shared = _shared(self._anchors)
+        graph = _computed([_delayed(_graph, source, shared) for source in self._sources])
+        index, weight = map(np.concatenate, zip(*graph))
+        labels, memberships = _computed([self.labels, self.memberships])
+        return replace(
+            self, labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None
+        )  # fmt: skip
 
     def explain(self, i):
         """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
@@ -1987,6 +2415,16 @@ class Result:
                 raise KeyError(f"no one sample is called {i!r}; the samples {known}")
             i = self.sample_names.index(i)
         return _explain(self, range(len(self.labels))[i])
+
+    def _graph_of(self, i):
+        """A sample's anchors and weights; where there is no graph, its chunk of rows has to be asked."""
+        if self._sources is None:
+            return self._index[i], self._weight[i]
+        sizes = np.array([rows for rows in self.labels.chunks[0] if rows])
+        chunk = np.searchsorted(np.cumsum(sizes), i, side="right")
+        at = i - sizes[:chunk].sum()
+        index, weight = _computed([_delayed(_graph, self._sources[chunk], _shared(self._anchors), [at])])[0]
+        return index[0], weight[0]
 
     def describe(self, cluster=None):
         """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
@@ -2007,20 +2445,22 @@ class Result:
         the standard deviation within these two groups; at most 1000. Samples not seen in a view are left out there.
         """
         if cluster is None:
-            return _describe(self)
+            return _describe(self.compute())
         k = self.memberships.shape[1]
         cluster = _whole("the cluster", cluster, 0, k - 1, f"lie between 0 and {k - 1}")
-        return _describe_cluster(self, _describe(self), cluster)
+        result = self.compute()
+        return _describe_cluster(result, _describe(result), cluster)
 
     def report(self, path):
         """Write the result as one HTML page that needs nothing else, below 3 MB unless the clusters alone take more."""
-        _report(self, path)
+        _report(self.compute(), path)
 
     def save(self, path):
         """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        whole = self.compute()
+        arrays = {name: getattr(whole, name) for name in _ARRAYS}
         arrays |= {f"history {name}": values for name, values in self.history.items()}
-        arrays |= {"graph index": self._index, "graph weight": self._weight, "told": self._told}
+        arrays |= {"graph index": whole._index, "graph weight": whole._weight, "told": self._told}
         arrays["anchors usable"] = self._anchors.usable
         arrays |= {f"profile {v} {i}": part for v, parts in enumerate(self._profile) for i, part in enumerate(parts)}
         for i, scheme in enumerate(self._anchors.schemes):
@@ -2040,7 +2480,7 @@ class Result:
             np.savez_compressed(file, facts=text, **arrays)
 
     def __getstate__(self):
-        return self.__dict__ | {"agtf": __version__}
+        return self.compute().__dict__ | {"agtf": __version__}
 
     def __setstate__(self, state):
         written = state.pop("agtf")
@@ -2053,6 +2493,47 @@ class Result:
         if self.joint_memberships is None:
             return self.anchor_memberships
         return np.concatenate([self.anchor_memberships, self.joint_memberships[None]])
+
+
+def _as_fitted(source, anchors, means=None):
+    """A pair of views and mask as rows in blocks that can be joined to the anchors."""
+    given, mask = source
+    tables = list(given.tables)
+    for v, scaling in enumerate(anchors.schemes[0].scalings):
+        if sparse.issparse(tables[v]) != (scaling.shift is None):
+            tables[v] = tables[v].toarray() if sparse.issparse(tables[v]) else sparse.csr_array(tables[v])
+    given = replace(given, tables=tables)
+    if means is not None:
+        _fill_holes(given, means)
+    seen = _observed(given, mask)
+    n, V = seen.shape
+    return _Rows(_Data(tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen))
+
+
+def _voted(source, model, n_jobs=1):
+    """Of every row the shares of the anchors' votes (n, k)."""
+    anchors, memberships, means = model
+
+    def vote(block):
+        _join(block, anchors)
+        votes = _votes(block.index, block.weight, memberships).sum(axis=1) + 1e-300
+        return votes / votes.sum(axis=1, keepdims=True)
+
+    with _limits(n_jobs):
+        rows = _as_fitted(source, anchors, means=means)
+        return np.concatenate([np.empty((0, memberships.shape[2])), *rows.map(vote)])
+
+
+def _graph(source, anchors, some=None):
+    """Indices and weights of the graph of a chunk's rows, or of some of them."""
+    given, mask = source
+    if some is not None:
+        given = replace(given, tables=[table[some] for table in given.tables])
+        mask = mask if mask is None else mask[some]
+    with _limits(1):
+        rows = _as_fitted((given, mask), anchors)
+        rows.join(anchors)
+        return rows.gather("index"), rows.gather("weight")
 
 
 def load(path):
@@ -2260,9 +2741,11 @@ def cluster(
 
     Parameters
     ----------
-    views : list, or dict by name, of (n, d_v) arrays, DataFrames or SciPy sparse matrices
+    views : list, or dict by name, of (n, d_v) arrays, DataFrames, SciPy sparse matrices or dask arrays
         One table per view, one row per sample. A single table counts as one view. A row of NaN in a view means that
         the sample was not observed there. DataFrames with the same row labels in another order are put in order.
+        With dask arrays the work is done chunk by chunk of rows, on the active client or on Dask's threads, and labels
+        and memberships are dask arrays, too. The views are read several times: persist them if they are slow to make.
     k : int
         Number of clusters, at least 2.
     mask : (n, V) bool array or None
@@ -2312,7 +2795,8 @@ def cluster(
     verbose : int
         1 shows a progress line on standard error when the work takes longer than two seconds.
     n_jobs : int or None
-        Threads; None or -1: as many as NUMBA_NUM_THREADS allows. The result does not depend on it.
+        Threads; None or -1: as many as NUMBA_NUM_THREADS allows. The result does not depend on it. Tasks of Dask have
+        one each.
 
     Returns
     -------
@@ -2343,7 +2827,10 @@ def _cluster(tables, k, mask, given, fewest):
         raise ValueError(f"the views have {n} sample: at least 2 are needed")
     s = _resolve(given, k, n, V, fewest)
     rng = _random_state(given["random_state"])
-    _check_memory(n, s)
+    if tables.chunks is None:
+        _check_memory(n, s)
+    else:
+        _refuse_for_chunks(given)
     if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
@@ -2353,6 +2840,7 @@ def _cluster(tables, k, mask, given, fewest):
     with _limits(given["n_jobs"]):
         rows, at, anchors = _prepare(tables, mask, s, rng, progress)
         data = rows.data
+        rows.join_others(anchors)
         progress("finding a start")
         mass = rows.sum(_mass, anchors.m)
         scale = _simplex_scale(mass, s.k) if s.normalize else np.ones_like(mass)
@@ -2360,6 +2848,7 @@ def _cluster(tables, k, mask, given, fewest):
         kind = np.float64 if s.in_given_order else np.float32
         rows.map(_normalise, scale, kind)
         F, W = _start(rows, at, anchors, s, rng)
+        rows.settle()
         H_leading, F_leading = _leading(rows.sum(_H_gram), s.norm, rows), _leading(_gram(F), s.norm, F)
         lambda1 = _automatic_lambda(H_leading, s.penalty, _SHARE_H, s.norm.p) if s.lambda1 == "auto" else s.lambda1
         lambda2 = _automatic_lambda(F_leading, s.penalty, _SHARE_G, s.norm.p) if s.lambda2 == "auto" else s.lambda2
@@ -2383,7 +2872,7 @@ def _cluster(tables, k, mask, given, fewest):
         run = _Run(s.norm, lambda1, lambda2, s.penalty, s.growth, s.tol, iterations, watch)
         G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
         progress("reading off")
-        found, together = _read_off(rows, at, anchors, G, s)
+        found, together, empty = _read_off(rows, at, anchors, G, s)
     history = {name: np.array(values) for name, values in history.items()}
     options = {name: value for name, value in given.items() if name not in ("callback", "verbose", "n_jobs")}
     options |= {"n_anchors": anchors.m // anchors.draws, "n_draws": anchors.draws, "joint": s.joint}
@@ -2393,9 +2882,17 @@ def _cluster(tables, k, mask, given, fewest):
         view_names=tables.view_names, feature_names=tables.feature_names, sample_names=tables.sample_names,
         seconds=progress.done(),
     )  # fmt: skip
-    for message, kind in _doubts(result, len(data.distinct), together):
+    for message, kind in _doubts(result, empty, len(data.distinct), together):
         warnings.warn(message, kind, stacklevel=3)
     return result
+
+
+def _refuse_for_chunks(given):
+    """Refuse the options that need all rows, or their order, in one place."""
+    possible = {"impute": (None,), "anchors": ("medoid", "random"), "init": ("spectral",), "callback": (None,)}
+    for name, words in (possible | {"axis": ("cluster", "lateral", "view")}).items():
+        if not isinstance(given[name], (str, type(None))) or given[name] not in words:
+            raise ValueError(f"{name} must be {' or '.join(map(repr, words))} for dask arrays, whose rows are apart")
 
 
 def _random_state(random_state):
@@ -2406,16 +2903,18 @@ def _random_state(random_state):
 
 
 def _prepare(tables, mask, s, rng, progress):
-    """From views to anchor graphs: the rows in blocks, the anchors' positions, and the anchors."""
+    """From views to anchor graphs: the rows in blocks, the anchors' positions, the anchors. Near rows are joined."""
     progress("reading views")
-    data = _arrange(tables, mask, not s.in_given_order, s.schemes)
+    if tables.chunks is None:
+        rows = _Rows(_arrange(tables, mask, not s.in_given_order, s.schemes))
+    else:
+        rows = _DaskRows(tables, mask, s)
     progress("choosing anchors")
-    at = _choose_anchors(data, s, rng)
+    at = _choose_anchors(rows.near.data, s, rng)
     progress("building graphs")
-    anchors = _collect_anchors(data, at, s)
-    blocks = _Rows(data)
-    blocks.map(_join, anchors, show=progress.show)
-    return blocks, at, anchors
+    anchors = _collect_anchors(rows.near.data, at, s)
+    rows.near.join(anchors, progress.show)
+    return rows, at, anchors
 
 
 def _start(rows, at, anchors, s, rng):
@@ -2429,11 +2928,13 @@ def _start(rows, at, anchors, s, rng):
         rows.spread("z", np.zeros_like(H))
         rows.spread("w", H.copy())
         return np.zeros((anchors.m, V * k)), np.zeros((V * k, V * k))
-    labels = _find_labels(rows, anchors, k, rng) if isinstance(s.init, str) else s.init[rows.data.rows]
-    rows.spread("labels", labels)
-    rows.map(_prune_filled, labels[at])
-    size = 1.0 / np.sqrt(np.maximum(np.bincount(labels, minlength=k), 1))  # 0 where rows are fewer than clusters
-    rows.map(_first_H, V, size)
+    if isinstance(s.init, str):
+        _find_labels(rows, anchors, k, rng)
+    else:
+        rows.spread("labels", s.init[rows.data.rows])
+    rows.map(_prune_filled, rows.take("labels", at))
+    members = rows.sum(lambda block: np.bincount(block.labels, minlength=k))
+    rows.map(_first_H, V, 1.0 / np.sqrt(np.maximum(members, 1)))  # 0 where rows are fewer than clusters
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
     return F, np.eye(V * k)
@@ -2459,7 +2960,8 @@ def _H_gram(block):
 def _read_off(rows, at, anchors, G, s):
     """Labels and memberships from the factors, in the order of the given samples and views.
 
-    Returns, too, the share of the anchors that are, by H alone, in the cluster that they vote for.
+    Returns, too, the share of the anchors that are, by H alone, in the cluster that they vote for, and the number of
+    clusters that are empty.
     """
     data, (V, k) = rows.data, s.norm.shape
     mass = rows.sum(lambda block: (block.H**2).sum(axis=0)).reshape(V, k).sum(axis=1)
@@ -2477,7 +2979,7 @@ def _read_off(rows, at, anchors, G, s):
 
     def read(block):
         consensus = V**2 * load(block) * size
-        by_H = np.where(consensus.max(axis=1) > 0, consensus.argmax(axis=1), -1)  # without the anchors' help
+        block.by_H = np.where(consensus.max(axis=1) > 0, consensus.argmax(axis=1), -1)
         votes = _votes(block.index, block.weight, memberships)
         # What a row lacks of a full load its anchors fill: entries are larger in small clusters, so that 18 % of a
         # small one may win over 69 % of a big one. Without any edge all clusters are alike.
@@ -2486,40 +2988,34 @@ def _read_off(rows, at, anchors, G, s):
         told = np.column_stack([block.told, of_joint])
         agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
         soft = np.sqrt(consensus)  # loads promise more than they keep, their roots do not (see the benchmarks)
-        return soft / soft.sum(axis=1, keepdims=True), agrees.sum(axis=0), told.sum(axis=0), by_H
+        block.memberships = soft / soft.sum(axis=1, keepdims=True)
+        block.labels = block.memberships.argmax(axis=1)
+        block.S = block.H = block.z = block.w = block.J = None  # the state has been read, and the memory is wanted
+        return agrees.sum(axis=0), told.sum(axis=0), np.bincount(block.labels, minlength=k)
 
-    consensus, agreeing, told, by_H = zip(*rows.map(read))
-    for block in rows.blocks:  # the state has been read, and the memory is wanted
-        block.S = block.H = block.z = block.w = block.J = None
-    told = sum(told)
-    inverse, views = np.argsort(data.rows), np.argsort(data.slots)
+    agreeing, told, members = _sums(rows.map(read, reads="graph"))
+    views = np.argsort(data.slots)
     slices = np.append(views, V - 1) if s.joint else views
-    consensus = np.concatenate(consensus)
-    labels = consensus.argmax(axis=1)  # in working order
-    memberships, consensus = memberships[slices], consensus[inverse]
+    memberships = memberships[slices]
     parts = ("scalings", "rows", "squares")
     schemes = [replace(x, **{name: [getattr(x, name)[v] for v in views] for name in parts}) for x in anchors.schemes]
-    anchor_labels, by_H = memberships.mean(axis=0).argmax(axis=1), np.concatenate(by_H)[at]
-    anchors = replace(anchors, schemes=schemes, usable=anchors.usable[views])
+    anchor_labels, by_H = memberships.mean(axis=0).argmax(axis=1), rows.take("by_H", at)
     found = dict(
-        labels=labels[inverse],
-        memberships=consensus,
         anchor_memberships=memberships[: len(views)],
         joint_memberships=memberships[-1] if s.joint else None,
-        anchors=data.rows[at],
+        anchors=rows.numbers[at],
         anchor_labels=anchor_labels,
-        view_agreement=(sum(agreeing) / np.maximum(told, 1))[slices],
+        view_agreement=(agreeing / np.maximum(told, 1))[slices],
         _told=(told / data.n)[slices],
-        _index=_handed_over(rows, "index", slices),
-        _weight=_handed_over(rows, "weight", slices),
-        _anchors=anchors,
-        _profile=_profile(data, labels, k),
+        _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views]),
+        **rows.outcome(slices, k),
     )
-    return found, ((by_H < 0) | (by_H == anchor_labels)).mean()
+    together = ((by_H < 0) | (by_H == anchor_labels)).mean()
+    return found, together, np.count_nonzero(members == 0)
 
 
 def _handed_over(rows, name, slices):
-    """The blocks' arrays, which they lose, as one in the order of the given samples and views."""
+    """The blocks' arrays, which they lose, as one in the order of the given samples, with these slices."""
     first = getattr(rows.blocks[0], name)
     whole = np.empty((rows.data.n, len(slices), *first.shape[2:]), first.dtype)
     for block in rows.blocks:
@@ -2532,10 +3028,9 @@ _LITTLE = 0.25  # of the samples: a view that tells about fewer is worth a warni
 _TOGETHER = 0.5  # share of the anchors that should be in the cluster that they vote for
 
 
-def _doubts(result, different, together):
+def _doubts(result, empty, different, together):
     """What the user should be warned of."""
     k = result.memberships.shape[1]
-    empty = k - len(np.unique(result.labels))
     if empty:
         yield f"{empty} of {k} clusters are empty; the data have {different} different sample(s)", UserWarning
     for name, told in zip(result.view_names, result._told):
@@ -2664,7 +3159,7 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def fit(self, X, y=None, mask=None):
         """Cluster X, a list or dict of views or one (n, d) table; y is ignored; mask as in `cluster`."""
-        if _are_views(X):
+        if _are_views(X) or _is_dask(X):
             X = _as_tables(X, join=self.join, feature_names=self.feature_names)
             self.n_features_in_ = sum(table.shape[1] for table in X.tables)
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
@@ -2687,7 +3182,7 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def predict_proba(self, X, mask=None):
         """Memberships (n, k) of unseen samples, see `Result.predict_memberships`."""
         check_is_fitted(self)
-        if not _are_views(X):
+        if not _are_views(X) and not _is_dask(X):
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         return self.result_.predict_memberships(X, mask, self.n_jobs)
 
@@ -2743,7 +3238,7 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
     rng = _random_state(random_state)
     with _limits(n_jobs):
         rows, _, anchors = _prepare(tables, mask, s, rng, _Progress(0))
-        sample = rows.head(_SAMPLE)
+        sample = rows.near.head(_SAMPLE)
         parts = [p.spectrum for p in _projections(sample, anchors, k_max, k_max + 1, rng)]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
@@ -2780,7 +3275,12 @@ def _profile(data, labels, k):
 
         return _pooled(_map_rows(step, len(rows), rows=max(4096, len(rows) // blocks)))
 
-    return [of_view(v) for v in np.argsort(data.slots)]
+    return _in_units([of_view(v) for v in np.argsort(data.slots)])
+
+
+def _in_units(moments):
+    """Count, mean and variance of each cluster, per view, from pooled `_moments`."""
+    return [(count, row + mean, variance) for count, row, mean, variance in moments]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
@@ -2800,13 +3300,13 @@ def _moments(rows, label, k):
 
 @np.errstate(over="ignore", invalid="ignore")
 def _pooled(moments):
-    """Count, mean and variance of each cluster in all blocks together, from their `_moments`."""
+    """The `_moments` of all blocks together."""
     counts, rows, means, variances = map(np.array, zip(*moments))
     count, row = counts.sum(axis=0), rows[(counts > 0).argmax(axis=0), np.arange(counts.shape[1])]
     means += rows - row
     weight = counts[:, :, None] / np.maximum(count, 1)[:, None]
     mean = (weight * means).sum(axis=0)
-    return count, row + mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
+    return count, row, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
 
 
 def _members(labels, k):
@@ -2897,7 +3397,7 @@ class Description(SimpleNamespace):
 
 def _explain(result, i):
     """One sample, see `Result.explain`."""
-    memberships, index, weights = result._slice_memberships(), result._index[i], result._weight[i]
+    memberships, (index, weights) = result._slice_memberships(), result._graph_of(i)
     anchors = result.anchors[index]
     votes, label = _votes(index[None], weights[None], memberships)[0], int(result.labels[i])
     clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
@@ -3483,6 +3983,7 @@ def _labelled(ax, xlabel, ylabel, title, whole_x=False, **more):
 
 def plot_indicator(result, ax=None):
     """The paper's label figure: consensus memberships, samples (ordered by cluster) x clusters."""
+    result = result.compute()
     order = np.lexsort((-result.memberships.max(axis=1), result.labels))
     ax = _heat(_axes(ax, 4, 5), result.memberships[order], "membership", vmin=0.0, vmax=1.0)
     return _labelled(ax, "cluster", "samples, ordered by cluster", "Sample memberships", True)
