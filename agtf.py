@@ -1165,7 +1165,8 @@ class _Rows:
     """
 
     def __init__(self, data):
-        self.data, self.numbers = data, getattr(data, "rows", None)
+        self.data, self.near = data, self  # near rows are those at hand: here all, with Dask some
+        self.numbers = getattr(data, "rows", None)  # of the given samples
         size = min(max(data.n // 16, 512), 8192)
         self.blocks = [_Block(data, lo, min(lo + size, data.n)) for lo in range(0, data.n, size)]
 
@@ -1173,11 +1174,6 @@ class _Rows:
     def kind(self):
         """The precision of the state."""
         return self.blocks[0].H.dtype
-
-    @property
-    def near(self):
-        """The rows at hand, among them those with which the canonical order begins: here all, with Dask some."""
-        return self
 
     def join(self, anchors, show=None):
         """Give the blocks their graphs."""
@@ -2269,6 +2265,8 @@ _FORMAT = 2
 class Result:
     """What `cluster` found. V views, m anchors, k clusters; all arrays are in the order of the given samples and views.
 
+    From dask arrays, `labels` and `memberships` are dask arrays of the same chunks; `compute` makes them NumPy's.
+
     Attributes
     ----------
     labels : (n,) int array
@@ -2399,9 +2397,8 @@ class Result:
         graph = _computed([_delayed(_graph, source, shared) for source in self._sources])
         index, weight = map(np.concatenate, zip(*graph))
         labels, memberships = _computed([self.labels, self.memberships])
-        return replace(
-            self, labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None
-        )  # fmt: skip
+        found = dict(labels=labels, memberships=memberships, _index=index, _weight=weight)
+        return replace(self, **found, _sources=None)
 
     def explain(self, i):
         """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
