@@ -370,6 +370,7 @@ def test_a_closed_client(digits):
         agtf.cluster(lazy, 10)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_survived(digits, few, monkeypatch):
     polar, calls = agtf._polar, []
     options = dict(n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit="2GB")
