@@ -196,13 +196,16 @@ def made_up_report():
         "others": [{**row, "set": {"MSRC": "genes", "WebKB": "optdigits"}[row["set"]]} for row in rows],
         "missing": [{**row, "set": f"{row['set']}, paired 0.5"} for row in rows],
         "speed": {name: [times] for name in speed.SECTIONS},
+        "scale": {"rows": [{"n": 10, "mode": "memory", "seconds": 0.5}]},
     }
 
 
 def test_tables_are_written_between_their_marks_and_nothing_else_changes(tmp_path, monkeypatch):
     root, report = everything.ROOT, made_up_report()
     found = everything.pages(report)
-    assert "| agtf | 0.500 | **0.500** | **0.250** | **0.250** |" in found["README.md"]
+    assert "| agtf | 0.500 / 0.250 / 0.250 | 0.250 / 0.250 / 0.250 |" in found["README.md"]
+    assert "| WebKB, paired 0.5 | 0.250 / 0.250 / 0.250 |" in found["README.md"]
+    assert "| 10 | memory | 0.5 |" in found["README.md"]
     page = found["tests/benchmarks/README.md"]
     assert "| mean of | 1 unrelated sets, ACC |" in page and "| MSRC, paired 0.5 | 0.500 / 0.250 / 0.250 |" in page
     assert "| made-up | 10 | 0.25, 50% |" in page

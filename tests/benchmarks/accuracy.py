@@ -202,18 +202,36 @@ def means_table(rows, groups, methods):
     return markdown(header, lines)
 
 
-def readme_tables(rows, groups, methods, seeds):
-    """A table for each group: ACC of the sets, means of all scores."""
-    tables = []
+def summary_tables(rows, groups, methods, seeds):
+    """Means of the groups, and ACC of every set, the best of agtf and its peers in bold."""
+    peers = [method for method in methods if method not in ("start", "best view")]
+    lines = []
+    for method in methods:
+        means = [" / ".join(f"{mean(rows, names, method, score):.3f}" for score in SCORES) for names in groups.values()]
+        lines.append([method, *means])
+    first = markdown([" / ".join(SCORES), *(f"{len(names)} {group} sets" for group, names in groups.items())], lines)
+    lines = []
     for group, names in groups.items():
-        lines = [
-            [method, *(f"{mean(rows, [name], method, 'ACC'):.3f}" for name in names)]
-            + [f"**{mean(rows, names, method, score):.3f}**" for score in SCORES]
-            for method in methods
-        ]
-        tables.append(markdown([f"{group}: ACC", *names, *(f"mean {score}" for score in SCORES)], lines))
+        for name in names:
+            found = [mean(rows, [name], method, "ACC") for method in peers]
+            cells = [f"**{x:.3f}**" if x == max(found) else f"{x:.3f}" for x in found]
+            lines.append([name, group, *cells])
     notes = "; ".join(EXPLAINED[method] for method in methods if method in EXPLAINED)
-    return "\n\n".join([*tables, f"Means of {seeds} seeds, each with its own shuffle (and cut). {notes}."])
+    second = markdown(["ACC", "group", *peers], lines)
+    return "\n\n".join([first, f"Means of {seeds} seeds, each with its own shuffle (and cut). {notes}.", second])
+
+
+def plot_against_time(rows, names, methods, ax):
+    """Mean accuracy and seconds of every method over the same sets."""
+    for method in methods:
+        seconds, ACC = (mean(rows, names, method, score) for score in ("seconds", "ACC"))
+        ax.plot(seconds, ACC, "o", markersize=9)
+        ax.annotate(method, (seconds, ACC), xytext=(8, -4), textcoords="offset points")
+    ax.set_xscale("log")
+    ax.margins(0.25, 0.15)
+    ax.set_xlabel("seconds a set, one thread")
+    ax.set_ylabel("accuracy, rows shuffled")
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def calibration_table(rows):

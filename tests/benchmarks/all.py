@@ -5,7 +5,8 @@
 
 A stopped run goes on where it was, with the same code only: figures of two versions do not mix. The file,
 tests/benchmarks/results.json, then holds the figures, the commit, the machine, the versions and the seeds; --tables
-writes the tables of README.md, tests/benchmarks/README.md and tutorials/paper_results.md from it, and runs nothing.
+writes the tables of README.md, tests/benchmarks/README.md and tutorials/paper_results.md from it, and a picture, and
+runs nothing.
 FOLDER is where the packages of others.py were installed. --quick tries everything out with small sizes: its figures
 stay in build/benchmarks-quick, and no table is written.
 """
@@ -20,6 +21,7 @@ import accuracy
 import missing
 import others
 import paper
+import scale
 import speed
 from datasets import GROUPS, ROOT
 
@@ -94,7 +96,7 @@ def accuracy_tables(report):
     groups = {group: [name for name in names if name in there] for group, names in GROUPS.items()}
     groups = {group: names for group, names in groups.items() if names}
     methods = [method for method in accuracy.METHODS if method in in_order(rows, "method")]
-    return groups, methods, accuracy.readme_tables(rows, groups, methods, report["seeds"]["accuracy"])
+    return groups, methods, accuracy.summary_tables(rows, groups, methods, report["seeds"]["accuracy"])
 
 
 def others_table(report):
@@ -118,8 +120,19 @@ def speed_tables(report):
     return "\n\n".join([f"{about}:", *sections])
 
 
+def incomplete_table(report):
+    """The lines that a reader of the first page looks for."""
+    rows = [row for row in report["missing"] if row["set"].endswith((" 0.3", " 0.5")) or "," not in row["set"]]
+    return f"{missing.table(rows)}\n\nMeans of {report['seeds']['missing']} seeds."
+
+
 TABLES = {  # page: name between its marks: the script whose figures it shows, the text
-    "README.md": {"accuracy": ("accuracy", lambda report: accuracy_tables(report)[-1])},
+    "README.md": {
+        "accuracy": ("accuracy", lambda report: accuracy_tables(report)[-1]),
+        "incomplete": ("missing", incomplete_table),
+        "ratios": ("speed", lambda report: speed.text("ratios", report["speed"]["ratios"])),
+        "scale": ("scale", lambda report: scale.text(report["scale"]["rows"])),
+    },
     "tests/benchmarks/README.md": {
         "others": ("others", others_table),
         "missing": ("missing", missing_table),
@@ -128,6 +141,18 @@ TABLES = {  # page: name between its marks: the script whose figures it shows, t
         "speed": ("speed", speed_tables),
     },
 }
+
+
+def draw_accuracy_and_time(report):
+    """tutorials/accuracy_time.png: all methods of the run, in the sets of all groups."""
+    import matplotlib.pyplot as plt
+
+    groups, methods, _ = accuracy_tables(report)
+    fig, axes = plt.subplots(1, len(groups), figsize=(4 * len(groups), 3.4), layout="constrained", sharey=True)
+    for (group, names), ax in zip(groups.items(), axes):
+        accuracy.plot_against_time(report["accuracy"], names, [m for m in methods if m != "best view"], ax)
+        ax.set_title(f"{len(names)} {group} sets")
+    fig.savefig(ROOT / "tutorials/accuracy_time.png", dpi=110)
 
 
 def between_marks(text, name, new):
@@ -165,8 +190,10 @@ def main():
         (folder if given.quick else HERE).joinpath("results.json").write_text(json.dumps(report) + "\n")
         if given.quick:
             return
-    for page, text in pages(json.loads(RESULTS.read_text())).items():
+    report = json.loads(RESULTS.read_text())
+    for page, text in pages(report).items():
         (ROOT / page).write_text(text, encoding="utf-8")
+    draw_accuracy_and_time(report)
 
 
 if __name__ == "__main__":
