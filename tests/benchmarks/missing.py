@@ -3,8 +3,9 @@
     python tests/benchmarks/missing.py [--sets MSRC,NGs_Per0.1] [--methods agtf] [--seeds 5] [--jobs 2] [--json FILE]
 
 Pairs missing: every (sample, view) pair is missing with the same probability, but every sample keeps at least one view.
-Paired: a share of the samples is complete, the others are seen in one view each. Rows are shuffled; every seed has its
-own holes and shuffle. Peers get the views scaled as agtf scales them, k-means with the means of the features filled in.
+Paired: a share of the samples is complete, the others are seen in one view each; with 0 nothing connects the views, and
+agtf refuses. Part: no sample is complete, each is seen in this share of the views. Rows are shuffled; every seed has
+its own holes and shuffle. Peers get the views scaled as agtf scales them, k-means with the features' means filled in.
 Those of `imml` take part if it is installed. FILE as in accuracy.py.
 """
 
@@ -41,7 +42,15 @@ def paired(n, V, ratio, rng):
     return seen
 
 
-PROTOCOLS = {"missing": (missing, MISSING), "paired": (paired, PAIRED)}
+def part(n, V, share, rng):
+    """What is seen (n, V): every sample in this share of the views, so that none is complete."""
+    seen = np.zeros((n, V), bool)
+    views = min(max(round(share * V), 1), V - 1)
+    np.put_along_axis(seen, rng.random((n, V)).argsort(axis=1)[:, :views], True, axis=1)
+    return seen
+
+
+PROTOCOLS = {"missing": (missing, MISSING), "paired": (paired, PAIRED), "part": (part, (0.5,))}
 
 
 def draw(name, seed):
@@ -93,11 +102,11 @@ def run(name, method, seed):
 def table(rows):
     """A line for each set and protocol, a column for each method: the means of the scores over the seeds."""
     names, methods = (list(dict.fromkeys(row[key] for row in rows)) for key in ("set", "method"))
-    failed = {(row["set"], row["method"]) for row in rows if "error" in row}
+    failed = {(row["set"], row["method"]): row["error"] for row in rows if "error" in row}
 
     def cell(name, method):
         if (name, method) in failed:
-            return "failed"
+            return "refused" if "no sample in common" in failed[name, method] else "failed"
         if not values(rows, name, method, "ACC"):
             return "not run"
         return " / ".join(f"{np.mean(values(rows, name, method, score)):.3f}" for score in SCORES)
