@@ -30,7 +30,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from html import escape
 from operator import attrgetter, itemgetter
 from string import Template
@@ -339,6 +339,7 @@ def _thread_pools():
 
 _thread = threading.local()  # .threads: how many its call may use, in threads that work for a call of ours
 _process = SimpleNamespace(lock=threading.Lock(), calls=0, before=[])  # calls in all threads; limits before the first
+_process.sending = 0  # graphs to Dask, in all threads
 _process.foreign = threading.Lock()  # held around scikit-learn's fits, which change the process's filters for warnings
 
 
@@ -565,13 +566,13 @@ _STEEPEST = 1e6  # size over range of a sparse column, which can't be centred: s
 class _Tables:
     """The views as tables whose rows are in one order, and what the user calls them."""
 
-    tables: list  # (n, d_v) arrays or CSR arrays
+    tables: list  # (n, d_v) arrays, CSR arrays or dask arrays
     where: list  # how messages call them: views[0], or views['pixels']
     view_names: list
     feature_names: list  # of every view a list of d_v names, or None
     sample_names: list | None
     first: int = 0  # number of the first row, if they are a chunk of larger ones
-    chunks: tuple | None = None  # numbers of rows in each chunk, if the tables are tasks of Dask
+    chunks: tuple | None = None  # numbers of rows in each chunk, if some tables are dask arrays
 
     @property
     def n(self):
@@ -596,25 +597,23 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
         raise ValueError("views is empty: give at least one (samples, features) table")
     where = [f"views[{key!r}]" for key in keys or range(len(views))]
     names = [f"view {v}" for v in range(len(views))] if keys is None else list(map(str, keys))
-    in_chunks = any(map(_is_dask, views))
-    views, sample_names = (views, None) if in_chunks else _aligned(views, where, join)
+    views, sample_names = _aligned(views, where, join)
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
         if table.shape[0] != tables[0].shape[0]:
             rows = f"{where[v]} has {table.shape[0]} rows, {where[0]} has {tables[0].shape[0]}"
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
-    columns = [None if _is_dask(view) else _column_names(view) for view in views]
-    feature_names = _named_features(feature_names or {}, names, columns, tables)
-    chunks = next(table.chunks[0] for table in tables if _is_dask(table)) if in_chunks else None
-    if in_chunks:
-        tables = [SimpleNamespace(shape=table.shape, parts=_split(table, chunks)) for table in tables]
+    feature_names = _named_features(feature_names, names, list(map(_column_names, views)), tables)
+    chunks = next((table.chunks[0] for table in tables if _is_dask(table)), None)
     return _Tables(tables, where, names, feature_names, sample_names, chunks=chunks)
 
 
 def _named_features(given, view_names, columns, tables):
     """Of every view the names of its features: those of its columns, or those given in a dict by view name."""
-    if not isinstance(given, dict):
-        raise TypeError(f"feature_names must be a dict of lists by view name, got {type(given).__name__}")
+    given = {} if given is None else given
+    wrong = given if not isinstance(given, dict) else next((x for x in given.values() if np.ndim(x) != 1), None)
+    if wrong is not None:
+        raise TypeError(f"feature_names must be a dict of lists by view name, got {type(wrong).__name__}")
     given = {str(name): list(map(str, names)) for name, names in given.items()}
     for name in given:
         if name not in view_names:
@@ -633,7 +632,8 @@ def _aligned(views, where, join):
 
     With join="outer" the rows are all labels that any of them has, and those that a view has not are NaN in it.
     """
-    labels = {v: view.index for v, view in enumerate(views) if hasattr(view, "index") and hasattr(view, "reindex")}
+    frames = {v: view for v, view in enumerate(views) if hasattr(view, "reindex") and not _is_dask(view)}
+    labels = {v: frame.index for v, frame in frames.items() if hasattr(frame, "index")}
     if not labels:
         return views, None
     start, first = next(iter(labels.items()))
@@ -673,6 +673,8 @@ def _as_table(view, name, fewest_rows):
         if not view.has_canonical_format:
             view = view.copy()
             view.sum_duplicates()
+    elif isinstance(view, np.ma.MaskedArray):
+        view = view.astype(float).filled(np.nan)
     else:
         view = np.asarray(view)
     if np.iscomplexobj(view):
@@ -725,10 +727,19 @@ def _persisted(tasks):
     """Let Dask begin with tasks and keep what comes out, on the active client or in this process."""
     import dask
 
-    # The anchors, which travel with a step, are larger than what Dask's clients take for usual, and warn of.
-    limit = {"distributed.admin.large-graph-warning-threshold": "1TB"}
-    with dask.config.set(limit) if "distributed" in sys.modules else nullcontext():
+    # The anchors, which travel with a step, are larger than what Dask's clients take for usual, and warn of. The limit
+    # is that of the process: the first call sets it, the last gives it back.
+    with _process.lock:
+        if _process.sending == 0:
+            _process.large = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
+        _process.sending += 1
+    try:
         return list(dask.persist(*tasks))
+    finally:
+        with _process.lock:
+            _process.sending -= 1
+            if _process.sending == 0:
+                _process.large.__exit__(None, None, None)
 
 
 def _computed(tasks):
@@ -760,17 +771,23 @@ def _sources(given, mask):
     rows = [n for n in given.chunks if n]
     masks = [None] * len(rows)
     if mask is not None:
-        mask = mask if _is_dask(mask) else np.asarray(mask)
+        mask = _as_dask_array(mask, "mask", 0) if _is_dask(mask) else np.asarray(mask)
         _check_mask(mask, given.n, len(given.tables))
         masks = _split(mask, given.chunks)
-    every = zip(zip(*(table.parts for table in given.tables)), masks, np.cumsum(rows) - rows)
-    return [_delayed(_opened, list(parts), one, given.where, int(first)) for parts, one, first in every]
+    parts, widths = zip(*(_split(table, given.chunks) for table in given.tables)), [x.shape[1] for x in given.tables]
+    every = zip(map(list, parts), masks, np.cumsum(rows) - rows, rows)
+    return [_delayed(_opened, *one, int(first), (n, widths), given.where) for *one, first, n in every]
 
 
-def _opened(parts, mask, where, first):
+def _opened(parts, mask, first, announced, where):
     """On a worker: the views of the chunk that begins with row `first`, and their mask."""
-    tables = [_as_table(_beside(part), name, 0) for part, name in zip(parts, where)]
-    return _Tables(tables, where, [], [], None, first), mask if mask is None else _beside(mask)
+    tables, (n, widths) = [_as_table(_beside(part), name, 0) for part, name in zip(parts, where)], announced
+    mask = np.ones((n, len(where)), bool) if mask is None else _beside(mask)
+    for table, width, name in [*zip(tables, widths, where), (mask, len(where), "mask")]:
+        if table.shape != (n, width):
+            wrong = f"the chunk of {name} from row {first} on has shape {table.shape}, not {(n, width)} as announced"
+            raise ValueError(f"{wrong}: call compute_chunk_sizes() on the dask array first")
+    return _Tables(tables, where, [], [], None, first), mask
 
 
 def _beside(blocks):
@@ -1364,7 +1381,7 @@ def _stepped(step, chunk, beside):
         data = replace(bare, tables=[beside[0].tables[slot] for slot in bare.slots])
     for block in blocks:
         block.data = data
-    small = step.within([step.step(block, *step.small) for block in blocks])
+    small = step.within(step.step(block, *step.small) for block in blocks)
     for block in blocks:
         block.data = bare
     return _Chunk(blocks, small)
@@ -1428,7 +1445,8 @@ def _block_moments(block, k):
 
 
 def _pooled_views(moments):
-    return [_pooled(view) for view in zip(*moments)]
+    """One after the other, because those of a wide view are as large as many of its rows."""
+    return reduce(lambda total, more: [_pooled(pair) for pair in zip(total, more)], moments)
 
 
 def _as_dask(parts, chunks, width, kind):
@@ -2343,7 +2361,8 @@ class Result:
         """Labels (n,) of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
 
         `views`, `mask` and `n_jobs` as given to `cluster`: the same views with the same features; missing views as
-        there. Views of a dict and columns of DataFrames are matched by name where the model was fitted on names.
+        there. Views of a dict and columns of DataFrames are matched by name where the model was fitted on names. From
+        dask arrays comes a lazy dask array.
         """
         return self.predict_memberships(views, mask, n_jobs).argmax(axis=1)
 
@@ -2361,7 +2380,8 @@ class Result:
 
     def score(self, y_true):
         """The scores of the labels against (n,) classes, see `agtf.score`."""
-        return score(y_true, np.asarray(self.labels))
+        self._check_kept()
+        return score(y_true, self.labels)
 
     def _matched(self, views):
         """New views as the tables that the model was fitted on, in its order."""
@@ -2393,12 +2413,17 @@ class Result:
         """The same result with NumPy arrays where it has dask arrays, and with its graph; itself if it has none."""
         if self._sources is None:
             return self
+        self._check_kept()
         shared = _shared(self._anchors)
         graph = _computed([_delayed(_graph, source, shared) for source in self._sources])
         index, weight = map(np.concatenate, zip(*graph))
         labels, memberships = _computed([self.labels, self.memberships])
         found = dict(labels=labels, memberships=memberships, _index=index, _weight=weight)
         return replace(self, **found, _sources=None)
+
+    def _check_kept(self):
+        if any(future.cancelled() for future in _futures(self.labels, self.memberships)):
+            raise ValueError("the result lies with a client of Dask that was closed: call result.compute() before")
 
     def explain(self, i):
         """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
@@ -2411,12 +2436,16 @@ class Result:
                 known = "have no names" if self.sample_names is None else f"are called {self.sample_names[0]!r}, ..."
                 raise KeyError(f"no one sample is called {i!r}; the samples {known}")
             i = self.sample_names.index(i)
-        return _explain(self, range(len(self.labels))[i])
+        n = len(self.labels)
+        if not -n <= i < n:
+            raise IndexError(f"there are {n} samples, none with the number {i}")
+        return _explain(self, range(n)[i])
 
     def _graph_of(self, i):
         """A sample's anchors and weights; where there is no graph, its chunk of rows has to be asked."""
         if self._sources is None:
             return self._index[i], self._weight[i]
+        self._check_kept()
         sizes = np.array([rows for rows in self.labels.chunks[0] if rows])
         chunk = np.searchsorted(np.cumsum(sizes), i, side="right")
         at = i - sizes[:chunk].sum()
@@ -2742,10 +2771,12 @@ def cluster(
         One table per view, one row per sample. A single table counts as one view. A row of NaN in a view means that
         the sample was not observed there. DataFrames with the same row labels in another order are put in order.
         With dask arrays the work is done chunk by chunk of rows, on the active client or on Dask's threads, and labels
-        and memberships are dask arrays, too. The views are read several times: persist them if they are slow to make.
+        and memberships are dask arrays, too. The views are read several times: persist them if they are slow to make;
+        and every chunk costs a little in every step: let it have some ten thousand rows. Options that need all rows
+        in one place are refused.
     k : int
         Number of clusters, at least 2.
-    mask : (n, V) bool array or None
+    mask : (n, V) bool array, NumPy or dask, or None
         Another way to tell what is missing: False where a sample was not observed in a view.
     join : {"inner", "outer"}
         DataFrames are matched by their row labels, which must be the same; with "outer" the samples are all labels that
@@ -3163,8 +3194,8 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
         else:
             columns = _column_names(X)
             X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
-            X = _as_tables(X, feature_names=self.feature_names)
-            X.feature_names = [columns or X.feature_names[0]]
+            X = _as_tables(X)
+            X.feature_names = _named_features(self.feature_names, X.view_names, [columns], X.tables)
         given = self.get_params(deep=False)
         del given["feature_names"]  # which the tables have by now
         # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
@@ -3179,6 +3210,8 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def predict_proba(self, X, mask=None):
         """Memberships (n, k) of unseen samples, see `Result.predict_memberships`."""
         check_is_fitted(self)
+        if self.feature_names is not None and hasattr(X, "columns"):
+            X = [X]  # to be matched by these names, which scikit-learn does not know
         if not _are_views(X) and not _is_dask(X):
             X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         return self.result_.predict_memberships(X, mask, self.n_jobs)
@@ -3190,6 +3223,13 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def fit_transform(self, X, y=None, mask=None):
         """The same as `fit`, then `transform`; what the factorisation says is in `result_.memberships`."""
         return self.fit(X, mask=mask).transform(X, mask)
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        if "result_" in state:  # without what lies with Dask
+            result = state["result_"].compute()
+            state = state | {"result_": result, "labels_": result.labels}
+        return state
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -3375,6 +3415,8 @@ def _html_table(header, rows, kind=""):
 
 class Description(SimpleNamespace):
     """What `describe` or `explain` finds: prints as tables, in notebooks too; the numbers are attributes."""
+
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # arrays have no one answer
 
     def __repr__(self):
         tables = [f"{title}\n{_text_table(header, rows)}" for title, header, rows in self.tables]
@@ -3631,6 +3673,7 @@ def score(y_true, labels):
     >>> agtf.score([0, 0, 1, 1], [5, 5, 3, 3])["ACC"]
     1.0
     """
+    y_true, labels = np.asarray(y_true), np.asarray(labels)
     counts = contingency_matrix(y_true, labels)
     matched = counts[linear_sum_assignment(-counts)].sum()
     (_, false), (missed, both) = pair_confusion_matrix(y_true, labels).astype(float)
@@ -4000,7 +4043,8 @@ def plot_anchors(result, ax=None):
 
 def plot_gallery(result, images, n_anchors=12, ax=None):
     """One row per cluster: the mean of its samples' images (n, height, width), then its most certain anchors."""
-    ax, images, k = _axes(ax, 7, 5.5), np.asarray(images, float), result.memberships.shape[1]
+    ax, images, result = _axes(ax, 7, 5.5), np.asarray(images, float), result.compute()
+    k = result.memberships.shape[1]
     everything = _describe(result)
     height, width = images.shape[1] + 1, images.shape[2] + 1
     canvas = np.full((k * height, (n_anchors + 2) * width), np.nan)
@@ -4046,7 +4090,7 @@ def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
     points = np.asarray(points, float)
     chart = PCA(2) if method == "pca" else TSNE(2, perplexity=min(30, (len(points) - 1) / 3))
     flat = chart.set_params(random_state=random_state).fit_transform(points)
-    classes, index = np.unique(labels, return_inverse=True)
+    classes, index = np.unique(np.asarray(labels), return_inverse=True)
     ax = _axes(ax)
     for c, colour in enumerate(_colours(len(classes))):
         at = index == c
@@ -4081,6 +4125,7 @@ def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
 
 def plot_confusion(y_true, labels, ax=None):
     """Samples per class and cluster, clusters in the order of the classes that they match best."""
+    y_true, labels = np.asarray(y_true), np.asarray(labels)
     counts = contingency_matrix(y_true, labels)
     matched = linear_sum_assignment(-counts)[1]
     order = np.concatenate([matched, np.setdiff1d(np.arange(counts.shape[1]), matched)])

@@ -364,3 +364,35 @@ def test_a_view_that_tells_little_is_reported_and_not_mixed_in():
             np.testing.assert_allclose(result._told, [1.0, told, 1.0])
     with pytest.warns(UserWarning, match="words tells something about"):
         agtf.cluster({"numbers": views[0], "words": some}, 3, scale=["zscore", "unit"])
+
+
+@pytest.mark.parametrize("names", [np.array(list("abcd")), ["a"], {"view 0": 4}, {"view 0": "abcd"}], ids=str)
+def test_feature_names_of_a_wrong_kind(names):
+    with pytest.raises(TypeError, match="feature_names must be a dict of lists by view name"):
+        agtf.cluster(blobs(widths=(4, 5))[0], 3, feature_names=names)
+
+
+def test_an_estimator_matches_frames_by_the_names_it_was_given():
+    pandas = pytest.importorskip("pandas")
+    X = blobs(widths=(4,))[0][0]
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    model = agtf.AGTF(3, feature_names={"view 0": list("abcd")}).fit(X)
+    np.testing.assert_array_equal(model.predict(frame[list("dcba")]), model.predict(X))
+    with pytest.raises(ValueError, match="names of its own"):
+        model.fit(frame)
+
+
+def test_masked_numbers_are_missing():
+    views, _ = blobs(n=200, widths=(4, 5))
+    gone = np.arange(200) % 5 == 0
+    masked = np.ma.MaskedArray(views[1], np.repeat(gone[:, None], 5, axis=1))
+    holes = np.where(gone[:, None], np.nan, views[1])
+    np.testing.assert_array_equal(agtf.cluster([views[0], masked], 3).labels, agtf.cluster([views[0], holes], 3).labels)
+
+
+def test_descriptions_compare_by_identity_and_samples_have_numbers():
+    result = agtf.cluster(blobs(n=60)[0], 3)
+    assert result.describe() != result.describe()
+    with pytest.raises(IndexError, match="there are 60 samples, none with the number 60"):
+        result.explain(60)
+    assert result.explain(-1).sample == 59
