@@ -3089,7 +3089,7 @@ def _check_memory(n, s):
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if needed > there:
             need = f"{n} samples in {k} clusters need about {needed / 2**30:.1f} GiB besides the views"
-            hint = "cluster a sample of the rows, then predict() the others"
+            hint = "cluster a sample of the rows and predict() the others, or give dask arrays"
             raise MemoryError(f"{need}, this machine has {there / 2**30:.1f} GiB: {hint}")
 
 

@@ -177,7 +177,7 @@ def text(rows):
     """The table."""
     lines = []
     for row in rows:
-        agreement = row.get("failed") or f"{row.get('agreement', np.nan):.6f}"
+        agreement = f"{row['agreement']:.6f}" if "agreement" in row else row.get("failed", "").split(":")[0]
         lines.append([agreement if name == "agreement" else cell(row.get(name, "")) for name in COLUMNS])
     return markdown(list(COLUMNS), lines)
 
