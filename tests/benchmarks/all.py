@@ -152,6 +152,7 @@ def draw_accuracy_and_time(report):
     for (group, names), ax in zip(groups.items(), axes):
         accuracy.plot_against_time(report["accuracy"], names, [m for m in methods if m != "best view"], ax)
         ax.set_title(f"{len(names)} {group} sets")
+    axes[0].set_ylabel("accuracy, rows shuffled")
     fig.savefig(ROOT / "tutorials/accuracy_time.png", dpi=110)
 
 
