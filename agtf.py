@@ -731,7 +731,9 @@ def _persisted(tasks):
     # is that of the process: the first call sets it, the last gives it back.
     with _process.lock:
         if _process.sending == 0:
-            _process.large = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
+            limit = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+            # Before distributed is there, so is nobody to warn, and giving back would take its defaults away.
+            _process.large = dask.config.set(limit) if "distributed" in sys.modules else nullcontext()
         _process.sending += 1
     try:
         return list(dask.persist(*tasks))
