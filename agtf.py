@@ -4023,12 +4023,17 @@ def _labelled(ax, xlabel, ylabel, title, whole_x=False, **more):
     return ax
 
 
+_DRAWN = 20_000  # samples in a picture: more than a screen has lines
+
+
 def plot_indicator(result, ax=None):
-    """The paper's label figure: consensus memberships, samples (ordered by cluster) x clusters."""
-    result = result.compute()
-    order = np.lexsort((-result.memberships.max(axis=1), result.labels))
-    ax = _heat(_axes(ax, 4, 5), result.memberships[order], "membership", vmin=0.0, vmax=1.0)
-    return _labelled(ax, "cluster", "samples, ordered by cluster", "Sample memberships", True)
+    """The paper's label figure: consensus memberships, samples (ordered by cluster; of very many some) x clusters."""
+    step = -(-len(result.labels) // _DRAWN)
+    labels, memberships = np.asarray(result.labels[::step]), np.asarray(result.memberships[::step])
+    order = np.lexsort((-memberships.max(axis=1), labels))
+    ax = _heat(_axes(ax, 4, 5), memberships[order], "membership", vmin=0.0, vmax=1.0)
+    samples = "samples" if step == 1 else f"one sample in {step}"
+    return _labelled(ax, "cluster", f"{samples}, ordered by cluster", "Sample memberships", True)
 
 
 def plot_anchors(result, ax=None):

@@ -509,13 +509,16 @@ def test_threads_leave_the_configuration_of_dask():
     assert dask.config.get(name) == before
 
 
-def test_scores_and_pictures_take_dask_arrays():
+def test_scores_and_pictures_take_dask_arrays(monkeypatch):
     (X, Z), y = small_views()
     found = agtf.cluster([in_chunks(X), in_chunks(Z)], 3)
     assert agtf.score(in_chunks(y[:, None])[:, 0], found.labels) == found.score(y) == found.compute().score(y)
     assert agtf.plot_confusion(y, found.labels).get_title() == f"ACC {found.score(y)['ACC']:.3f}"
     assert agtf.plot_embedding(found.memberships, found.labels).collections
     assert agtf.plot_gallery(found, np.ones((len(y), 2, 2))).images
+    monkeypatch.setattr(agtf, "_DRAWN", 100)
+    ax = agtf.plot_indicator(found)
+    assert ax.images[0].get_array().shape == (100, 3) and ax.get_ylabel() == "one sample in 3, ordered by cluster"
 
 
 def test_profiles_of_wide_chunks_are_pooled_one_by_one(monkeypatch):

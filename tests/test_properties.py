@@ -166,7 +166,7 @@ PROPERTIES = [
 @pytest.mark.parametrize("examples", [3 if JIT_OFF else 30, pytest.param(2500, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("holds", PROPERTIES, ids=lambda holds: holds.__name__)
 def test_property(holds, examples):
-    @settings(max_examples=examples, deadline=None, derandomize=examples < 100, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(st.data())
     def search(data):
         holds(data.draw)
