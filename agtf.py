@@ -1156,9 +1156,7 @@ class _Block:
     hi: int
     index: np.ndarray | None = None  # (rows, slices, neighbours) int32: S[i, index[i, v, t], v] = weight[i, v, t]
     weight: np.ndarray | None = None  # the same shape
-    told: np.ndarray | None = (
-        None  # (rows, V): whether a view told something about a row; else the joint slice stands in
-    )
+    told: np.ndarray | None = None  # (rows, V): whether a view tells something about a row; if not, the joint slice does
     S: np.ndarray | None = None  # the weights as the solver sees them
     labels: np.ndarray | None = None
     H: np.ndarray | None = None  # (rows, slices * k), the state of Algorithm 1; B2 on the way to the next H
@@ -1819,8 +1817,9 @@ def _kmeans(X, k, seed):
     mean = X.mean(axis=0)
     step = max(np.linalg.norm(X - mean, axis=1).max() / 1000, np.finfo(np.float32).tiny)
     grid = np.round((X - mean) / step)
-    # Of integers, whose sums do not depend on where in the matrix a row is.
-    k = min(k, len(np.unique(grid.astype(np.int64) @ np.random.RandomState(0).randint(2**62, size=X.shape[1]))))
+    # As integers, because rounding in sums of floats depends on where in the matrix a row is.
+    mixing = np.random.RandomState(0).randint(2**62, size=X.shape[1], dtype=np.int64)
+    k = min(k, len(np.unique(grid.astype(np.int64) @ mixing)))
     # Seeds as scikit-learn chooses them, but in random directions, which keep distances well enough for that.
     rng, seeds, trials = np.random.RandomState(seed), np.empty((_RESTARTS, k), np.intp), 2 + int(np.log(k))
     columns = np.ascontiguousarray((grid @ rng.normal(size=(X.shape[1], _SEED_DIRECTIONS))).T, np.float32)
