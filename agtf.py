@@ -1156,7 +1156,7 @@ class _Block:
     hi: int
     index: np.ndarray | None = None  # (rows, slices, neighbours) int32: S[i, index[i, v, t], v] = weight[i, v, t]
     weight: np.ndarray | None = None  # the same shape
-    told: np.ndarray | None = None  # (rows, V): whether a view tells something about a row; if not, the joint slice does
+    told: np.ndarray | None = None  # (rows, V): whether a view tells anything about a row; if not, the joint slice does
     S: np.ndarray | None = None  # the weights as the solver sees them
     labels: np.ndarray | None = None
     H: np.ndarray | None = None  # (rows, slices * k), the state of Algorithm 1; B2 on the way to the next H
