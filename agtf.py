@@ -1688,7 +1688,7 @@ _CLEAR = 0.2  # a graph shows k clusters clearly where 1 - s_k is below this sha
 _DENSE = 500  # a matrix of this size is decomposed at once
 _FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 6, 30, 3e-3  # of the Krylov space, and when the k leading vectors are found
 _RESTARTS, _FIRST_STEPS = 15, 5  # of k-means on the embedding, and steps of each
-_COMMON = 3  # directions per cluster that hold what the embeddings of all draws have in common
+_COMMON = 10  # directions, beside two per cluster, that hold what the embeddings of all draws have in common
 _ROUNDS = 5  # of linear discriminants; later ones change a few labels in a thousand
 _SHRINKAGE = 0.1  # of their covariances towards a multiple of the identity
 _LEAST_LOG = -20.0  # of a probability: what a view excludes is improbable, not impossible
@@ -1729,7 +1729,7 @@ def _spectral_rule(sample, anchors, k, rng):
     best = np.inf
     for weight in _LAST_WEIGHTS:
         X = embedding(sample, weight)
-        common = np.linalg.eigh(X.T @ X)[1][:, -_COMMON * k :]  # what the embeddings share, in fewer directions
+        common = np.linalg.eigh(X.T @ X)[1][:, -2 * k - _COMMON :]  # what the embeddings share, in fewer directions
         X = X @ common
         judge = X if weight == _LAST_WEIGHTS[0] else judge
         found = _kmeans(X, k, rng.randint(2**31 - 1))
