@@ -330,17 +330,30 @@ def _gaps(H, z, J):
 
 
 @cache  # because it searches the loaded libraries
-def _thread_pools():
-    """The libraries whose limit is each thread's own (OpenMP, but not Microsoft's), and those with one for all."""
-    libraries = ThreadpoolController().lib_controllers
-    own = [library for library in libraries if library.internal_api == "openmp" and library.prefix != "vcomp"]
-    return own, [library for library in libraries if library not in own]
+def _libraries():
+    return ThreadpoolController().lib_controllers
+
+
+def _set_limit(library, number):
+    # Newer threadpoolctl lets the thread that set OpenBLAS's limit own it; here another one may give it back.
+    disown = getattr(library, "clear_controlling_thread", lambda force: None)
+    disown(force=True)
+    library.set_num_threads(number)
+    disown(force=True)
 
 
 _thread = threading.local()  # .threads: how many its call may use, in threads that work for a call of ours
-_process = SimpleNamespace(lock=threading.Lock(), calls=0, before=[])  # calls in all threads; limits before the first
-_process.sending = 0  # graphs to Dask, in all threads
-_process.foreign = threading.Lock()  # held around scikit-learn's fits, which change the process's filters for warnings
+_process = SimpleNamespace(calls=0, before=[])  # calls in all threads, and the libraries' limits before the first
+
+
+def _new_locks():
+    _process.lock = threading.Lock()
+    _process.foreign = threading.Lock()  # around scikit-learn's fits, which change the process's filters for warnings
+
+
+_new_locks()
+if hasattr(os, "register_at_fork"):  # a child has not the threads that would release the old ones
+    os.register_at_fork(after_in_child=_new_locks)
 
 
 @contextmanager
@@ -351,73 +364,30 @@ def _limits(n_jobs=None):
         raise ValueError(f"n_jobs must be None, -1 or an int of at least 1, got {n_jobs!r}")
     threads = numba.config.NUMBA_NUM_THREADS if n_jobs in (None, -1) else int(n_jobs)
     outer = getattr(_thread, "threads", None)  # a call within a call, from a callback
-    _thread.threads = threads if outer is None else min(threads, outer)
-    try:
-        with _one_library_thread() if outer is None else nullcontext():
-            yield
-    finally:
-        _thread.threads = outer
-
-
-@contextmanager
-def _one_library_thread():
-    """BLAS has one limit for the process: the first call that begins sets it, the last that ends gives it back."""
-    own, shared = _thread_pools()
-    before = [(library, library.num_threads) for library in own]
     with _process.lock:
+        before = [library.num_threads for library in _libraries()]
         if _process.calls == 0:
-            _process.before = [(library, library.num_threads) for library in shared]
-            for library in shared:
-                _set_limit(library, 1)
+            _process.before = before
         _process.calls += 1
     try:
-        for library in own:
-            _set_limit(library, 1)
+        _begin_worker(threads if outer is None else min(threads, outer))
         yield
     finally:
+        _thread.threads = outer
         with _process.lock:
             _process.calls -= 1
-            if _process.calls == 0:
-                _give_back_shared_limits()
-        for library, number in before:
-            _set_limit(library, number)
+            for library, mine, first in zip(_libraries(), before, _process.before):
+                if library.internal_api == "openmp" and library.prefix != "vcomp":  # whose limit is each thread's own
+                    _set_limit(library, mine)
+                elif _process.calls == 0:
+                    _set_limit(library, first)
 
 
-def _set_limit(library, number):
-    # Newer threadpoolctl lets the thread that set OpenBLAS's limit own it: others then set it in vain, in silence. Here
-    # the thread that gives it back need not be the one that set it.
-    disown = getattr(library, "clear_controlling_thread", lambda force: None)
-    disown(force=True)
-    library.set_num_threads(number)
-    disown(force=True)
-
-
-def _give_back_shared_limits():
-    for library, number in _process.before:
-        if library.num_threads == 1:  # otherwise somebody else has set it meanwhile, and it is theirs
-            _set_limit(library, number)
-
-
-def _forget_other_threads():
-    """In a forked child only the thread that forked lives on; the calls of the others will not end there."""
-    calls = int(getattr(_thread, "threads", None) is not None)
-    if calls == 0 and _process.calls > 0:
-        _give_back_shared_limits()
-    _process.calls = calls
-    _process.lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_process.lock.acquire, after_in_parent=_process.lock.release, after_in_child=_forget_other_threads
-    )
-
-
-def _begin_worker():
-    """A worker is one thread for its call, and so are the libraries in it; its settings end with it."""
-    for library in _thread_pools()[0]:
+def _begin_worker(threads=1):
+    """Work for a call in this thread, with so many of ours below it, and the libraries on one."""
+    _thread.threads = threads
+    for library in _libraries():
         _set_limit(library, 1)
-    _thread.threads = 1
 
 
 def _map_rows(function, n, rows=4096):

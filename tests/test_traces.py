@@ -87,16 +87,6 @@ def test_a_call_within_a_call_ends_no_limit():
     assert threads_of_libraries() == before
 
 
-def test_a_limit_that_somebody_else_has_set_meanwhile_is_theirs():
-    before = threads_of_libraries()
-    with threadpool_limits(3):
-        with agtf._limits():
-            threadpool_limits(2, user_api="blas")
-        blas = [library["num_threads"] for library in LIBRARIES.info() if library["user_api"] == "blas"]
-        assert set(blas) == {2}
-    assert threads_of_libraries() == before
-
-
 def test_limits_hold_in_a_thread_where_another_thread_owns_them():
     threadpool_limits(2)  # from now on this thread owns OpenBLAS's limit, for threadpoolctl
 
@@ -187,18 +177,6 @@ def alone():
 @pytest.mark.parametrize(
     "code",
     [
-        # Another thread's call runs on in the parent; in the child there is no such thread.
-        "begun, end = threading.Event(), threading.Event()\n"
-        "def call():\n"
-        "    with agtf._limits():\n"
-        "        begun.set()\n"
-        "        end.wait(60)\n"
-        "other = threading.Thread(target=call)\n"
-        "other.start(); begun.wait(60)\n"
-        "in_child(alone)\n"
-        "assert threads() == {1}\n"
-        "end.set(); other.join()\n"
-        "alone()",
         # Forked in a call, by a callback: the child is in that call, too, and leaves it.
         "def leave():\n"
         "    assert threads() == {1}\n"
@@ -209,21 +187,23 @@ def alone():
         "call = agtf._limits()\n"
         "with call: in_child(leave)\n"
         "alone()",
-        # The lock is held by somebody at the moment of the fork.
+        # Locks are held by somebody at the moment of the fork.
         "stop = threading.Event()\n"
         "def busy():\n"
         "    while not stop.is_set():\n"
-        "        with agtf._limits(): pass\n"
+        "        with agtf._limits(), agtf._process.foreign: pass\n"
         "others = [threading.Thread(target=busy) for _ in range(3)]\n"
         "for other in others: other.start()\n"
-        "for _ in range(50): in_child(alone)\n"
+        "def call():\n"
+        "    with agtf._limits(), agtf._process.foreign: assert threads() == {1}\n"
+        "for _ in range(50): in_child(call)\n"
         "stop.set()\n"
         "for other in others: other.join()\n"
         "alone()",
     ],
-    ids=["beside a call", "in a call", "at any moment"],
+    ids=["in a call", "at any moment"],
 )
-def test_forked_children_inherit_no_limit(code):
+def test_forked_children_run_calls_of_their_own(code):
     done = subprocess.run([sys.executable, "-c", FORK + code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
