@@ -343,24 +343,15 @@ def _set_limit(library, number):
 
 
 _thread = threading.local()  # .threads: how many its call may use, in threads that work for a call of ours
-_process = SimpleNamespace(calls=0, before=[])  # calls in all threads, and the libraries' limits before the first
-
-
-def _new_locks():
-    _process.lock = threading.Lock()
-    _process.foreign = threading.Lock()  # around scikit-learn's fits, which change the process's filters for warnings
-
-
-_new_locks()
-if hasattr(os, "register_at_fork"):  # a child has not the threads that would release the old ones
-    os.register_at_fork(after_in_child=_new_locks)
+_process = SimpleNamespace(calls=0, before=[], lock=threading.Lock())  # calls in all threads, limits before the first
+_process.foreign = threading.Lock()  # held around scikit-learn's fits, which change the process's filters for warnings
 
 
 @contextmanager
 def _limits(n_jobs=None):
     """For a with: n_jobs threads of ours, and BLAS and OpenMP on one, because their sums depend on the number."""
     whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and not (whole and (n_jobs == -1 or n_jobs >= 1)):
+    if n_jobs is not None and not (whole and n_jobs >= -1 and n_jobs != 0):
         raise ValueError(f"n_jobs must be None, -1 or an int of at least 1, got {n_jobs!r}")
     threads = numba.config.NUMBA_NUM_THREADS if n_jobs in (None, -1) else int(n_jobs)
     outer = getattr(_thread, "threads", None)  # a call within a call, from a callback
@@ -618,9 +609,9 @@ def _aligned(views, where, join):
         if join == "outer" and len(labels) == len(views):
             first = first.union(index, sort=False)
         elif len(strangers):
-            differ = f"the row labels of {where[v]} and {where[start]} differ in {len(strangers)}"
+            differ = f"{where[v]} and {where[start]} differ in {len(strangers)}, first {strangers[0]!r}"
             hint = 'every view must describe the same samples, unless join="outer"'
-            raise ValueError(f"{differ}, first {strangers[0]!r}: {hint}")
+            raise ValueError(f"the row labels of {differ}: {hint}")
     if others:
         views = [view.reindex(first) if v in labels else view for v, view in enumerate(views)]
     only_count = first.dtype.kind in "iu" and np.array_equal(first, np.arange(len(first)))
@@ -635,8 +626,8 @@ def _as_table(view, name, fewest_rows):
     """A view as an array, a CSR array or a dask array, of which the numbers are checked where they are."""
     if _is_dask(view):
         if not hasattr(view, "chunks"):
-            hint = "give a dask array, as to_dask_array() makes one"
-            raise TypeError(f"{name} is a {type(view).__name__} of Dask: {hint}")
+            kind = f"{name} is a {type(view).__name__} of Dask"
+            raise TypeError(f"{kind}: give a dask array, as to_dask_array() makes one")
         if any(future.cancelled() for future in _futures(view)):
             raise ValueError(f"{name} lies with a client of Dask that was closed, or was cancelled: make it again")
         if np.isnan(view.shape).any():
@@ -644,8 +635,7 @@ def _as_table(view, name, fewest_rows):
     elif sparse.issparse(view):
         view = sparse.csr_array(view)
         if not view.has_canonical_format:
-            view = view.copy()
-            view.sum_duplicates()
+            view = sparse.csr_array(view.tocoo())  # a copy, in which equal places are added up
     elif isinstance(view, np.ma.MaskedArray):
         view = view.astype(float).filled(np.nan)
     else:
@@ -855,60 +845,52 @@ def _arrange(given, mask, canonical, schemes):
     random draws included, cannot depend on the order in which they were given.
     """
     prints, seen, facts = _look((given, mask))
-    slots, schemes, counts, complete = _agreed([facts], given, schemes, canonical)
+    slots, schemes, counts = _agreed([facts], given, schemes, canonical)
     keys = _keys(prints, slots)
     rows = np.argsort(keys, kind="stable") if canonical else np.arange(given.n)
     tables, seen = [given.tables[slot] for slot in slots], seen[rows][:, slots]
     _refine(schemes, [_moments_of(schemes, tables, [rows[some] for some in seen.T])], counts)
-    return _Data(tables, rows, slots, None if complete else seen, schemes, _distinct(keys[rows]))
+    return _Data(tables, rows, slots, None if seen.all() else seen, schemes, _distinct(keys[rows]))
 
 
 def _look(source):
     """Of views and their mask the rows' fingerprints, where they were seen, and three facts that chunks have to merge:
-    how many rows two views have in common, a number for every view (to be added up), its extent or None."""
+    how many rows two views have in common, a number for every view (to be added up), its extent."""
     given, mask = source
     seen = _observed(given, mask)
 
     def look(table, there, lo, hi):
         rows, some, prints = table[lo:hi], there[lo:hi], np.empty(hi - lo, np.uint64)
-        if sparse.issparse(rows):
+        is_sparse, d = sparse.issparse(rows), rows.shape[1]
+        if is_sparse:
             values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
         else:
-            values, d = np.ascontiguousarray(rows, float), rows.shape[1]
+            values = np.ascontiguousarray(rows, float)
             columns, starts = np.tile(np.arange(d, dtype=np.int32), hi - lo), np.arange(hi - lo + 1) * d
         with np.errstate(over="ignore"):  # for the kernel without the compiler
             _fingerprint(values.view(np.uint64).ravel(), columns, starts, prints)
-        return np.where(some, prints, np.uint64(1)), _extent(rows[some]) if some.any() else None
+        # The extent: the largest of -x and of x in each column; counts of numbers that are not 0, of all, of blocks.
+        reach, counts = np.full((2, d), -np.inf), np.zeros(4, int)
+        if some.any():
+            rows = rows[some]
+            low, high = (x.toarray().ravel() if is_sparse else x for x in (rows.min(axis=0), rows.max(axis=0)))
+            reach[:] = -low.astype(float), high
+            counts[:] = rows.nnz if is_sparse else np.count_nonzero(rows), some.sum() * d, is_sparse, not is_sparse
+        return np.where(some, prints, np.uint64(1)), reach, counts
 
     found = [zip(*_map_rows(partial(look, *pair), given.n)) for pair in zip(given.tables, seen.T)]
-    prints, extents = zip(*((np.concatenate(prints), _merged(extents)) for prints, extents in found))
+    prints, *extents = zip(*((np.concatenate(f), np.max(reach, axis=0), sum(counts)) for f, reach, counts in found))
     together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
     view_prints = np.array([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints])
-    return prints, seen, (seen.T.astype(int) @ seen, view_prints, extents)
-
-
-def _extent(rows):
-    """The largest of -x and of x in each column; the counts of numbers that are not 0, of all, of sparse blocks, dense."""
-    if sparse.issparse(rows):
-        low, high, filled = rows.min(axis=0).toarray().ravel(), rows.max(axis=0).toarray().ravel(), rows.nnz
-    else:
-        low, high, filled = rows.min(axis=0), rows.max(axis=0), np.count_nonzero(rows)
-    kinds = sparse.issparse(rows), not sparse.issparse(rows)
-    return np.stack([-low.astype(float), high]), np.array([filled, rows.shape[0] * rows.shape[1], *kinds])
-
-
-def _merged(extents):
-    some = [extent for extent in extents if extent is not None]
-    return (np.max([x for x, _ in some], axis=0), np.sum([x for _, x in some], axis=0)) if some else None
+    return prints, seen, (seen.T.astype(int) @ seen, view_prints, *extents)
 
 
 def _agreed(facts, given, schemes, canonical=True):
-    """From the facts of all chunks: the views' order, `_Scheme`s with scalings that have still to be refined, how many
-    rows were seen in every view, whether all were. Views that few samples connect with others are worth a warning."""
-    common, view_prints, extents = zip(*facts)
+    """From the facts of all chunks: the views' order, `_Scheme`s with scalings that have still to be refined, and how
+    many rows were seen in every view. Views that few samples connect with the others are worth a warning."""
+    common, view_prints, reaches, counts = zip(*facts)
     common, where = sum(common), given.where
-    complete = common.min() == given.n
-    if not complete:
+    if common.min() < given.n:
         unseen = np.flatnonzero(common.diagonal() == 0)
         if len(unseen):
             raise ValueError(f"{where[unseen[0]]} was observed in no sample: leave it out")
@@ -921,14 +903,14 @@ def _agreed(facts, given, schemes, canonical=True):
             few = f"{where[links.argmin()]} has only {links.min()} sample(s) in common with any other view"
             warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=6)
     slots = np.argsort(np.sum(view_prints, axis=0, dtype=np.uint64), kind="stable") if canonical else range(len(where))
-    found, extents = [], [_merged(some) for some in zip(*extents)]
+    found, extents = [], [(np.max(reach, axis=0), sum(count)) for reach, count in zip(zip(*reaches), zip(*counts))]
     for words, draws in schemes:
         scalings = [_first_scaling(words[slot], extents[slot], where[slot]) for slot in slots]
         if found and [x.name for x in scalings] == [x.name for x in found[-1].scalings]:
             found[-1].draws += draws  # "auto" has chosen the same
         else:
             found.append(_Scheme(scalings, draws))
-    return np.array(slots), found, common.diagonal()[slots], complete
+    return np.array(slots), found, common.diagonal()[slots]
 
 
 def _moments_of(schemes, tables, rows):
@@ -956,10 +938,7 @@ def _sums(parts):
 
 def _keys(prints, slots):
     """One number per row for all views."""
-    keys = np.zeros(len(prints[0]), np.uint64)
-    for slot in slots:
-        keys = _mix(keys + prints[slot])
-    return keys
+    return reduce(lambda keys, slot: _mix(keys + prints[slot]), slots, np.uint64(0))
 
 
 def _distinct(keys):
@@ -1065,20 +1044,8 @@ class _Rows:
 
         return self.sum(known)
 
-    def join(self, anchors, show=None):
-        """Give the near blocks their graphs; show(share of them done) is called on the way."""
-        done = []
-
-        def step(block):
-            _join(block, anchors)
-            done.append(block.lo)
-            if show is not None:
-                show(len(done) / len(self.blocks))
-
-        self.map(step)
-
     def join_others(self, anchors):
-        """The same for the rows that are not near."""
+        """Give the rows that are not near their graphs."""
 
     def settle(self):
         """Make room for the solver where there is little."""
@@ -1185,26 +1152,28 @@ class _DaskRows(_Rows):
         self.given, self.sources, self.graphs = given, _sources(given, mask), []
         looked = _persisted([_delayed(_on_one_thread, _look, source) for source in self.sources])
         facts = _computed([_delayed(itemgetter(2), one) for one in looked])
-        slots, schemes, counts, complete = _agreed(facts, given, s.schemes)
+        slots, schemes, counts = _agreed(facts, given, s.schemes)
+        firsts = np.cumsum([0, *filter(None, given.chunks)])[:-1].tolist()
+
+        def pick(looked, first):
+            seen = looked[1][:, slots]
+            return _smallest(_keys(looked[0], slots), seen, np.arange(first, first + len(seen)), *wanted)
 
         wanted = _SAMPLE, max(_POOL * s.m, _COMPLETE * s.k)
-        firsts = np.cumsum([0, *(n for n in given.chunks if n)])[:-1].tolist()
-        picked = _computed([_delayed(_pick, one, slots, first, wanted) for one, first in zip(looked, firsts)])
-        keys, seen, numbers = map(np.concatenate, zip(*picked))
-        best = _smallest(keys, seen, *wanted)
-        keys, seen, numbers = keys[best], seen[best], numbers[best]
-
+        picked = _computed([_delayed(pick, *one) for one in zip(looked, firsts)])
+        keys, seen, numbers = _smallest(*map(np.concatenate, zip(*picked)), *wanted)
         shared = _shared((slots, schemes, numbers))
-        tasks = [_delayed(_on_one_thread, _fetch, source, one, shared) for source, one in zip(self.sources, looked)]
+        tasks = [_delayed(_on_one_thread, _fetch, *one, shared) for one in zip(self.sources, looked)]
         tables, moments = zip(*_computed(tasks))
         _refine(schemes, moments, counts)
         tables = [sparse.vstack(x, format="csr") if sparse.issparse(x[0]) else np.concatenate(x) for x in zip(*tables)]
         order = np.argsort(keys, kind="stable")
-        near = _Data(tables, order, slots, None if complete else seen[order], schemes, _distinct(keys[order]))
+        seen = None if min(counts) == given.n else seen[order]
+        near = _Data(tables, order, slots, seen, schemes, _distinct(keys[order]))
         self.near, self.numbers = _Rows(near), numbers[order]
-        self.data = SimpleNamespace(n=given.n, rows=slice(None), slots=slots, seen=near.seen, distinct=near.distinct)
+        self.data = SimpleNamespace(n=given.n, rows=slice(None), slots=slots, seen=seen, distinct=near.distinct)
         bare = _shared(replace(near, tables=[], distinct=None))
-        self.states = [_delayed(_begun, one, bare, first) for one, first in zip(looked, firsts)]
+        self.states = [_delayed(_begun, *one, bare) for one in zip(looked, firsts)]
 
     def run(self, step, small, within, across, reads=None):
         step = _shared((step, small, within, reads))
@@ -1240,12 +1209,12 @@ class _DaskRows(_Rows):
         self.map(slim)
 
     def outcome(self, slices, k):
-        moments, chunks = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views"), self.given.chunks
-        parts = _persisted([_delayed(_part, x, name) for name in ("labels", "memberships") for x in self.states])
-        labels = _as_dask(parts[: len(self.states)], chunks, (), np.intp)
-        memberships = _as_dask(parts[len(self.states) :], chunks, (k,), float)
-        graph = dict(_index=None, _weight=None, _sources=self.sources)
-        return dict(labels=labels, memberships=memberships, _profile=_in_units(moments), **graph)
+        moments = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views")
+        found = dict(_profile=_in_units(moments), _index=None, _weight=None, _sources=self.sources)
+        for name, width, kind in (("labels", (), np.intp), ("memberships", (k,), float)):
+            parts = _persisted([_delayed(_part, state, name) for state in self.states])
+            found[name] = _as_dask(parts, self.given.chunks, width, kind)
+        return found
 
 
 def _on_one_thread(function, *arguments):
@@ -1254,20 +1223,13 @@ def _on_one_thread(function, *arguments):
         return function(*arguments)
 
 
-def _smallest(keys, seen, sample, pool):
-    """Numbers of the `sample` rows with the smallest keys and, for any number of views, of the `pool` first different
-    ones that were seen in so many: what `_choose_anchors` and `_find_labels` look at."""
-    order, seen_in = np.argsort(keys, kind="stable"), seen.sum(axis=1)
-    different = order[_distinct(keys[order])]
+def _smallest(keys, seen, numbers, sample, pool):
+    """The `sample` rows with the smallest keys and, for any number of views, the `pool` first different ones that were
+    seen in so many: what `_choose_anchors` and `_find_labels` look at. The arrays without the others."""
+    order, seen_in, different = np.argsort(keys, kind="stable"), seen.sum(axis=1), np.unique(keys, return_index=True)[1]
     pools = [different[seen_in[different] >= least][:pool] for least in range(1, seen.shape[1] + 1)]
-    return np.unique(np.concatenate([order[:sample], *pools]))
-
-
-def _pick(looked, slots, first, wanted):
-    """Of a chunk's rows that may be among the smallest of all: keys, where they were seen, numbers."""
-    keys, seen = _keys(looked[0], slots), looked[1][:, slots]
-    best = _smallest(keys, seen, *wanted)
-    return keys[best], seen[best], best + first
+    best = np.unique(np.concatenate([order[:sample], *pools]))
+    return keys[best], seen[best], numbers[best]
 
 
 def _fetch(source, looked, shared):
@@ -1278,7 +1240,7 @@ def _fetch(source, looked, shared):
     return [x[here] for x in tables], _moments_of(schemes, tables, [np.flatnonzero(looked[1][:, v]) for v in slots])
 
 
-def _begun(looked, bare, first):
+def _begun(looked, first, bare):
     """The blocks of a chunk, about which nothing is known yet but where they were seen."""
     seen = None if bare.seen is None else looked[1][:, bare.slots]
     return _Rows(replace(bare, rows=np.arange(len(looked[1])), seen=seen), first).blocks, None
@@ -1516,11 +1478,13 @@ def _collect_anchors(data, at, s):
     return _Anchors(schemes, np.hstack(usable), min(s.neighbours, size - 1), s.joint)
 
 
-def _join(block, anchors):
-    """Give the block its graph."""
+def _join(block, anchors, show=None):
+    """Give the block its graph; show(about the share of the rows done)."""
     pieces = [slice(block.lo + p.start, block.lo + p.stop) for p in block.pieces(_PIECE)]
     parts = [anchors.join(block.data, rows) for rows in pieces]
     block.index, block.weight, block.told = (np.concatenate(part) for part in zip(*parts))
+    if show is not None:
+        show(block.hi / block.data.n)
 
 
 def _mass(block, m):
@@ -2421,7 +2385,7 @@ def _graph(source, anchors, some=None):
         mask = mask if mask is None else mask[some]
     with _limits(1):
         rows = _as_fitted((given, mask), anchors)
-        rows.join(anchors)
+        rows.map(_join, anchors)
         return rows.gather("index"), rows.gather("weight")
 
 
@@ -2804,7 +2768,7 @@ def _prepare(tables, mask, s, rng, progress):
     at = _choose_anchors(rows.near.data, s, rng)
     progress("building graphs")
     anchors = _collect_anchors(rows.near.data, at, s)
-    rows.near.join(anchors, progress.show)
+    rows.near.map(_join, anchors, progress.show)
     return rows, at, anchors
 
 
