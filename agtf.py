@@ -599,20 +599,18 @@ def _aligned(views, where, join):
     if not labels:
         return views, None
     start, first = next(iter(labels.items()))
-    others = {v: index for v, index in labels.items() if not index.equals(first)}
-    for v, index in labels.items():
-        if others and not index.is_unique:
-            twice = index[index.duplicated()][0]
-            raise ValueError(f"{where[v]} has the row label {twice!r} twice, so views can't be matched by label")
-    for v, index in others.items():
-        strangers = index.symmetric_difference(labels[start], sort=False)
-        if join == "outer" and len(labels) == len(views):
-            first = first.union(index, sort=False)
-        elif len(strangers):
-            differ = f"{where[v]} and {where[start]} differ in {len(strangers)}, first {strangers[0]!r}"
-            hint = 'every view must describe the same samples, unless join="outer"'
-            raise ValueError(f"the row labels of {differ}: {hint}")
-    if others:
+    if not all(index.equals(first) for index in labels.values()):
+        for v, index in labels.items():
+            if not index.is_unique:
+                twice = index[index.duplicated()][0]
+                raise ValueError(f"{where[v]} has the row label {twice!r} twice, so views can't be matched by label")
+            strangers = index.symmetric_difference(labels[start], sort=False)
+            if join == "outer" and len(labels) == len(views):
+                first = first.union(index, sort=False)
+            elif len(strangers):
+                differ = f"{where[v]} and {where[start]} differ in {len(strangers)}, first {strangers[0]!r}"
+                hint = 'every view must describe the same samples, unless join="outer"'
+                raise ValueError(f"the row labels of {differ}: {hint}")
         views = [view.reindex(first) if v in labels else view for v, view in enumerate(views)]
     only_count = first.dtype.kind in "iu" and np.array_equal(first, np.arange(len(first)))
     return views, None if only_count else list(map(str, first))
@@ -1038,9 +1036,8 @@ class _Rows:
 
         def known(block):
             place = at - block.first - block.lo
-            here, found = (place >= 0) & (place < block.hi - block.lo), np.zeros(len(at), int)
-            found[here] = getattr(block, name)[place[here]]
-            return found
+            here = (place >= 0) & (place < block.hi - block.lo)
+            return np.where(here, getattr(block, name)[np.where(here, place, 0)], 0)
 
         return self.sum(known)
 
@@ -1209,10 +1206,13 @@ class _DaskRows(_Rows):
         self.map(slim)
 
     def outcome(self, slices, k):
+        def part(chunk, name):
+            return np.concatenate([getattr(block, name) for block in chunk[0]])
+
         moments = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views")
         found = dict(_profile=_in_units(moments), _index=None, _weight=None, _sources=self.sources)
         for name, width, kind in (("labels", (), np.intp), ("memberships", (k,), float)):
-            parts = _persisted([_delayed(_part, state, name) for state in self.states])
+            parts = _persisted([_delayed(part, state, name) for state in self.states])
             found[name] = _as_dask(parts, self.given.chunks, width, kind)
         return found
 
@@ -1263,10 +1263,6 @@ def _stepped(shared, chunk, beside):
     for block in blocks:
         block.data = bare
     return blocks, result
-
-
-def _part(chunk, name):
-    return np.concatenate([getattr(block, name) for block in chunk[0]])
 
 
 def _block_moments(block, k):
