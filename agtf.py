@@ -28,7 +28,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from html import escape
@@ -330,16 +330,20 @@ def _gaps(H, z, J):
 
 
 @cache  # because it searches the loaded libraries
-def _thread_pools():
-    """The libraries whose limit is each thread's own (OpenMP, but not Microsoft's), and those with one for all."""
-    libraries = ThreadpoolController().lib_controllers
-    own = [library for library in libraries if library.internal_api == "openmp" and library.prefix != "vcomp"]
-    return own, [library for library in libraries if library not in own]
+def _libraries():
+    return ThreadpoolController().lib_controllers
+
+
+def _set_limit(library, number):
+    # Newer threadpoolctl lets the thread that set OpenBLAS's limit own it; here another one may give it back.
+    disown = getattr(library, "clear_controlling_thread", lambda force: None)
+    disown(force=True)
+    library.set_num_threads(number)
+    disown(force=True)
 
 
 _thread = threading.local()  # .threads: how many its call may use, in threads that work for a call of ours
-_process = SimpleNamespace(lock=threading.Lock(), calls=0, before=[])  # calls in all threads; limits before the first
-_process.sending = 0  # graphs to Dask, in all threads
+_process = SimpleNamespace(calls=0, before=[], lock=threading.Lock())  # calls in all threads, limits before the first
 _process.foreign = threading.Lock()  # held around scikit-learn's fits, which change the process's filters for warnings
 
 
@@ -347,77 +351,34 @@ _process.foreign = threading.Lock()  # held around scikit-learn's fits, which ch
 def _limits(n_jobs=None):
     """For a with: n_jobs threads of ours, and BLAS and OpenMP on one, because their sums depend on the number."""
     whole = isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and not (whole and (n_jobs == -1 or n_jobs >= 1)):
+    if n_jobs is not None and not (whole and n_jobs >= -1 and n_jobs != 0):
         raise ValueError(f"n_jobs must be None, -1 or an int of at least 1, got {n_jobs!r}")
     threads = numba.config.NUMBA_NUM_THREADS if n_jobs in (None, -1) else int(n_jobs)
     outer = getattr(_thread, "threads", None)  # a call within a call, from a callback
-    _thread.threads = threads if outer is None else min(threads, outer)
-    try:
-        with _one_library_thread() if outer is None else nullcontext():
-            yield
-    finally:
-        _thread.threads = outer
-
-
-@contextmanager
-def _one_library_thread():
-    """BLAS has one limit for the process: the first call that begins sets it, the last that ends gives it back."""
-    own, shared = _thread_pools()
-    before = [(library, library.num_threads) for library in own]
     with _process.lock:
+        before = [library.num_threads for library in _libraries()]
         if _process.calls == 0:
-            _process.before = [(library, library.num_threads) for library in shared]
-            for library in shared:
-                _set_limit(library, 1)
+            _process.before = before
         _process.calls += 1
     try:
-        for library in own:
-            _set_limit(library, 1)
+        _begin_worker(threads if outer is None else min(threads, outer))
         yield
     finally:
+        _thread.threads = outer
         with _process.lock:
             _process.calls -= 1
-            if _process.calls == 0:
-                _give_back_shared_limits()
-        for library, number in before:
-            _set_limit(library, number)
+            for library, mine, first in zip(_libraries(), before, _process.before):
+                if library.internal_api == "openmp" and library.prefix != "vcomp":  # whose limit is each thread's own
+                    _set_limit(library, mine)
+                elif _process.calls == 0:
+                    _set_limit(library, first)
 
 
-def _set_limit(library, number):
-    # Newer threadpoolctl lets the thread that set OpenBLAS's limit own it: others then set it in vain, in silence. Here
-    # the thread that gives it back need not be the one that set it.
-    disown = getattr(library, "clear_controlling_thread", lambda force: None)
-    disown(force=True)
-    library.set_num_threads(number)
-    disown(force=True)
-
-
-def _give_back_shared_limits():
-    for library, number in _process.before:
-        if library.num_threads == 1:  # otherwise somebody else has set it meanwhile, and it is theirs
-            _set_limit(library, number)
-
-
-def _forget_other_threads():
-    """In a forked child only the thread that forked lives on; the calls of the others will not end there."""
-    calls = int(getattr(_thread, "threads", None) is not None)
-    if calls == 0 and _process.calls > 0:
-        _give_back_shared_limits()
-    _process.calls = calls
-    _process.lock.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_process.lock.acquire, after_in_parent=_process.lock.release, after_in_child=_forget_other_threads
-    )
-
-
-def _begin_worker():
-    """A worker is one thread for its call, and so are the libraries in it; its settings end with it."""
-    for library in _thread_pools()[0]:
+def _begin_worker(threads=1):
+    """Work for a call in this thread, with so many of ours below it, and the libraries on one."""
+    _thread.threads = threads
+    for library in _libraries():
         _set_limit(library, 1)
-    _thread.threads = 1
 
 
 def _map_rows(function, n, rows=4096):
@@ -555,7 +516,6 @@ def _whole(name, value, low, high, limits, kind="an int"):
 # 3 views: read, checked, put in an order that depends on their contents alone, scaled row block by row block.
 
 SCALES = ("auto", "zscore", "unit", "max", None)
-_LARGEST, _SMALLEST = 1e150, 1e-150  # what can be squared, and its square told from 0, in double precision
 _WIDE_VIEW = 100  # features of a view from which on single precision is precise enough for distances
 _FEW_COMMON = 10  # samples that two views share
 _MOSTLY_ZERO = 0.1  # share of numbers that are not 0: below, z-scores make rare ones larger than 3, and words count so
@@ -583,11 +543,9 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
     """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
     _check_choice("join", join, ("inner", "outer"))
     keys = None
-    if sparse.issparse(views):  # of which the "dok" format is a dict
-        views = [views]
-    elif isinstance(views, dict):
+    if isinstance(views, dict) and not sparse.issparse(views):  # whose "dok" format is a dict
         keys, views = list(views), list(views.values())
-    elif hasattr(views, "shape") or hasattr(views, "__array__") or hasattr(views, "__dataframe__"):
+    elif any(hasattr(views, name) for name in ("shape", "__array__", "__dataframe__")):
         views = [views]
     elif not isinstance(views, (list, tuple)):
         raise TypeError(f"views must be a list or a dict of (samples, features) tables, got {type(views).__name__}")
@@ -603,28 +561,32 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
         if table.shape[0] != tables[0].shape[0]:
             rows = f"{where[v]} has {table.shape[0]} rows, {where[0]} has {tables[0].shape[0]}"
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
-    feature_names = _named_features(feature_names, names, list(map(_column_names, views)), tables)
+    feature_names = _named_features(feature_names, names, views, tables)
     chunks = next((table.chunks[0] for table in tables if _is_dask(table)), None)
     return _Tables(tables, where, names, feature_names, sample_names, chunks=chunks)
 
 
-def _named_features(given, view_names, columns, tables):
-    """Of every view the names of its features: those of its columns, or those given in a dict by view name."""
+def _named_features(given, view_names, views, tables):
+    """Of every view the names of its features: those given in a dict by view name, or its columns' if they have any."""
     given = {} if given is None else given
-    wrong = given if not isinstance(given, dict) else next((x for x in given.values() if np.ndim(x) != 1), None)
-    if wrong is not None:
-        raise TypeError(f"feature_names must be a dict of lists by view name, got {type(wrong).__name__}")
+    if not isinstance(given, dict) or any(np.ndim(names) != 1 for names in given.values()):
+        raise TypeError(f"feature_names must be a dict of lists by view name, got {given!r}")
     given = {str(name): list(map(str, names)) for name, names in given.items()}
     for name in given:
         if name not in view_names:
             raise ValueError(f"feature_names has an unknown view {name!r}: they are {', '.join(map(repr, view_names))}")
-    for name, own, table in zip(view_names, columns, tables):
-        names, d = given.get(name), table.shape[1]
-        if names is not None and own is not None:
+    found = []
+    for name, view, table in zip(view_names, views, tables):
+        columns, d = list(map(str, getattr(view, "columns", []))), table.shape[1]
+        if columns == list(map(str, range(d))) or len(set(columns)) < d:
+            columns = None  # they only count, or one stands twice
+        names = given.get(name, columns)
+        if columns is not None and name in given:
             raise ValueError(f"feature_names: {name!r} is a DataFrame with names of its own")
         if names is not None and (len(names) != d or len(set(names)) < d):
             raise ValueError(f"feature_names must be {d} different names for {name!r}, got {len(names)}")
-    return [given.get(name, own) for name, own in zip(view_names, columns)]
+        found.append(names)
+    return found
 
 
 def _aligned(views, where, join):
@@ -637,49 +599,48 @@ def _aligned(views, where, join):
     if not labels:
         return views, None
     start, first = next(iter(labels.items()))
-    others = {v: index for v, index in labels.items() if not index.equals(first)}
-    for v, index in labels.items():
-        if others and not index.is_unique:
-            twice = index[index.duplicated()][0]
-            raise ValueError(f"{where[v]} has the row label {twice!r} twice, so views can't be matched by label")
-    for v, index in others.items():
-        strangers = index.symmetric_difference(labels[start], sort=False)
-        if join == "outer" and len(labels) == len(views):
-            first = first.union(index, sort=False)
-        elif len(strangers):
-            differ = f"the row labels of {where[v]} and {where[start]} differ in {len(strangers)}"
-            hint = 'every view must describe the same samples, unless join="outer"'
-            raise ValueError(f"{differ}, first {strangers[0]!r}: {hint}")
-    if others:
+    if not all(index.equals(first) for index in labels.values()):
+        for v, index in labels.items():
+            if not index.is_unique:
+                twice = index[index.duplicated()][0]
+                raise ValueError(f"{where[v]} has the row label {twice!r} twice, so views can't be matched by label")
+            strangers = index.symmetric_difference(labels[start], sort=False)
+            if join == "outer" and len(labels) == len(views):
+                first = first.union(index, sort=False)
+            elif len(strangers):
+                differ = f"{where[v]} and {where[start]} differ in {len(strangers)}, first {strangers[0]!r}"
+                hint = 'every view must describe the same samples, unless join="outer"'
+                raise ValueError(f"the row labels of {differ}: {hint}")
         views = [view.reindex(first) if v in labels else view for v, view in enumerate(views)]
-    only_count = first.dtype.kind in "iu" and first.equals(type(first)(range(len(first))))
+    only_count = first.dtype.kind in "iu" and np.array_equal(first, np.arange(len(first)))
     return views, None if only_count else list(map(str, first))
 
 
-def _column_names(view):
-    """The names of a DataFrame's columns as text, None if there are none, if they only count or if one stands twice."""
-    if not hasattr(view, "columns"):
-        return None
-    names = list(map(str, view.columns))
-    only_count = names == list(map(str, range(len(names))))
-    return None if only_count or len(set(names)) < len(names) else names
+def _is_dask(view):
+    return type(view).__module__.split(".")[0] in ("dask", "dask_expr")
 
 
 def _as_table(view, name, fewest_rows):
+    """A view as an array, a CSR array or a dask array, of which the numbers are checked where they are."""
     if _is_dask(view):
-        return _as_dask_array(view, name, fewest_rows)
-    if sparse.issparse(view):
+        if not hasattr(view, "chunks"):
+            kind = f"{name} is a {type(view).__name__} of Dask"
+            raise TypeError(f"{kind}: give a dask array, as to_dask_array() makes one")
+        if any(future.cancelled() for future in _futures(view)):
+            raise ValueError(f"{name} lies with a client of Dask that was closed, or was cancelled: make it again")
+        if np.isnan(view.shape).any():
+            view = view.copy().compute_chunk_sizes()
+    elif sparse.issparse(view):
         view = sparse.csr_array(view)
         if not view.has_canonical_format:
-            view = view.copy()
-            view.sum_duplicates()
+            view = sparse.csr_array(view.tocoo())  # a copy, in which equal places are added up
     elif isinstance(view, np.ma.MaskedArray):
         view = view.astype(float).filled(np.nan)
     else:
         view = np.asarray(view)
     if np.iscomplexobj(view):
         raise ValueError(f"Complex data not supported: {name} is complex, give real and imaginary parts as columns")
-    if view.dtype.kind not in "fiub":
+    if view.dtype.kind not in "fiub" and not _is_dask(view):
         try:
             view = view.astype(float)
         except (TypeError, ValueError) as error:
@@ -692,130 +653,55 @@ def _as_table(view, name, fewest_rows):
     return view
 
 
-def _is_dask(view):
-    return type(view).__module__.split(".")[0] in ("dask", "dask_expr")
+def _fill_holes(given, means=None):
+    """Put the column's mean (or that in `means`, a vector per view) where a row that was seen lacks a number."""
+    for v, table in enumerate(given.tables):
+        values = table.data if sparse.issparse(table) else table
+        if values.dtype.kind != "f" or not np.isnan(values).any():
+            continue
+        dense = table.toarray() if sparse.issparse(table) else table
+        lacks = np.isnan(dense)
+        there = (~lacks).sum(axis=0)
+        mean = np.where(lacks, 0.0, dense).sum(axis=0) / np.maximum(there, 1) if means is None else means[v]
+        filled = np.where(lacks & ~lacks.all(axis=1, keepdims=True), mean, dense)
+        given.tables[v] = sparse.csr_array(filled) if sparse.issparse(table) else filled
 
 
-def _as_dask_array(view, name, fewest_rows):
-    if not hasattr(view, "chunks"):
-        raise TypeError(f"{name} is a {type(view).__name__} of Dask: give a dask array, as to_dask_array() makes one")
-    if any(future.cancelled() for future in _futures(view)):
-        raise ValueError(f"{name} lies with a client of Dask that was closed, or was cancelled: make it again")
-    if np.isnan(view.shape).any():
-        view = view.copy().compute_chunk_sizes()
-    # A stand-in of its shape and kind takes no memory; the numbers are checked where they are.
-    kind = view.dtype if view.dtype.kind in "fiubc" else float
-    _as_table(np.broadcast_to(np.zeros((), kind), view.shape), name, fewest_rows)
-    return view
+def _check_mask(mask, n, V):
+    if mask.shape != (n, V) or mask.dtype != bool:
+        raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
 
 
-def _delayed(function, *arguments):
-    """A task for Dask: function(*arguments), some of which are tasks."""
-    import dask
+def _observed(given, mask):
+    """Whether sample i was observed in view v, as an (n, V) array: not where the mask says so, nor in rows of NaN."""
+    n, V = given.n, len(given.tables)
+    seen = np.ones((n, V), bool) if mask is None else np.array(mask)
+    _check_mask(seen, n, V)
 
-    return dask.delayed(function)(*arguments)
+    def look(v, lo, hi):
+        rows, there = given.tables[v][lo:hi], seen[lo:hi, v]
+        if sparse.issparse(rows):
+            entries = rows.tocoo()
+            at = np.flatnonzero(~np.isfinite(entries.data))
+            row, column, values = entries.row[at], entries.col[at], entries.data[at]
+        else:
+            row, column = np.nonzero(~np.isfinite(rows))
+            values = rows[row, column]
+        there &= np.bincount(row, np.isnan(values), hi - lo) < rows.shape[1]
+        bad = there[row]
+        if bad.any():
+            first = f"first in row {row[bad][0] + given.first + lo}, column {column[bad][0]}"
+            what = f"NaN or infinity in {len(np.unique(row[bad]))} partly filled row(s), {first}"
+            hint = 'use impute="mean", or make the whole row NaN if the sample was not seen there'
+            raise ValueError(f"{given.where[v]} contains {what}: {hint}")
 
-
-def _shared(what):
-    """For the arguments of many tasks: what is so wrapped travels once, not with each of them."""
-    import dask
-
-    return dask.delayed(what, traverse=False)
-
-
-def _persisted(tasks):
-    """Let Dask begin with tasks and keep what comes out, on the active client or in this process."""
-    import dask
-
-    # The anchors, which travel with a step, are larger than what Dask's clients take for usual, and warn of. The limit
-    # is that of the process: the first call sets it, the last gives it back.
-    with _process.lock:
-        if _process.sending == 0:
-            limit = {"distributed.admin.large-graph-warning-threshold": "1TB"}
-            # Before distributed is there, so is nobody to warn, and giving back would take its defaults away.
-            _process.large = dask.config.set(limit) if "distributed" in sys.modules else nullcontext()
-        _process.sending += 1
-    try:
-        return list(dask.persist(*tasks))
-    finally:
-        with _process.lock:
-            _process.sending -= 1
-            if _process.sending == 0:
-                _process.large.__exit__(None, None, None)
-
-
-def _computed(tasks):
-    import dask
-
-    return dask.compute(*tasks)
-
-
-def _futures(*kept):
-    """What a cluster keeps for dask arrays or for tasks."""
-    if "distributed" not in sys.modules:
-        return []
-    return sys.modules["distributed"].futures_of(kept)
-
-
-def _split(table, chunks):
-    """A dask array, or a table that is split alike, as tasks: of every chunk with rows a list, side by side."""
-    rows = tuple(n for n in chunks if n)
-    if _is_dask(table):
-        if table.chunks[0] != chunks:
-            table, chunks = table.rechunk({0: rows}), rows
-        return [list(row) for row, n in zip(table.to_delayed(), chunks) if n]
-    parts = _persisted([_shared(table[hi - n : hi]) for hi, n in zip(np.cumsum(rows), rows)])
-    return [[part] for part in parts]
-
-
-def _sources(given, mask):
-    """Of every chunk with rows a task that reads its views and mask, anew for every step that asks for them."""
-    rows = [n for n in given.chunks if n]
-    masks = [None] * len(rows)
-    if mask is not None:
-        mask = _as_dask_array(mask, "mask", 0) if _is_dask(mask) else np.asarray(mask)
-        _check_mask(mask, given.n, len(given.tables))
-        masks = _split(mask, given.chunks)
-    parts, widths = zip(*(_split(table, given.chunks) for table in given.tables)), [x.shape[1] for x in given.tables]
-    every = zip(map(list, parts), masks, np.cumsum(rows) - rows, rows)
-    return [_delayed(_opened, *one, int(first), (n, widths), given.where) for *one, first, n in every]
-
-
-def _opened(parts, mask, first, announced, where):
-    """On a worker: the views of the chunk that begins with row `first`, and their mask."""
-    tables, (n, widths) = [_as_table(_beside(part), name, 0) for part, name in zip(parts, where)], announced
-    mask = np.ones((n, len(where)), bool) if mask is None else _beside(mask)
-    for table, width, name in [*zip(tables, widths, where), (mask, len(where), "mask")]:
-        if table.shape != (n, width):
-            wrong = f"the chunk of {name} from row {first} on has shape {table.shape}, not {(n, width)} as announced"
-            raise ValueError(f"{wrong}: call compute_chunk_sizes() on the dask array first")
-    return _Tables(tables, where, [], [], None, first), mask
-
-
-def _beside(blocks):
-    if len(blocks) == 1:
-        return blocks[0]
-    return sparse.hstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.hstack(blocks)
-
-
-def _rows_seen(table, name, wanted, first, lo, hi):
-    """Which of the wanted rows were observed: not those of nothing but NaN. Other NaN, or infinity, is an error."""
-    block, wanted = table[lo:hi], wanted[lo:hi]
-    if sparse.issparse(block):
-        entries = block.tocoo()
-        at = np.flatnonzero(~np.isfinite(entries.data))
-        row, column, values = entries.row[at], entries.col[at], entries.data[at]
-    else:
-        row, column = np.nonzero(~np.isfinite(block))
-        values = block[row, column]
-    wanted = wanted & (np.bincount(row, np.isnan(values), hi - lo) < table.shape[1])
-    bad = wanted[row]
-    if bad.any():
-        rows, columns = row[bad], column[bad]
-        where = f"{len(np.unique(rows))} partly filled row(s), first in row {rows[0] + first + lo}, column {columns[0]}"
-        hint = 'use impute="mean", or make the whole row NaN if the sample was not seen there'
-        raise ValueError(f"{name} contains NaN or infinity in {where}: {hint}")
-    return wanted
+    for v in range(V):
+        _map_rows(partial(look, v), n)
+    nowhere = np.flatnonzero(~seen.any(axis=1))
+    if len(nowhere):
+        first = nowhere[0] + given.first
+        raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {first}: leave them out")
+    return seen
 
 
 @dataclass
@@ -829,20 +715,17 @@ class _Scaling:
     weight: float = 1.0  # of the view among the joint features
 
     def __call__(self, rows):
-        if sparse.issparse(rows):
-            data = rows.data * self.factor[rows.indices]
-            if self.name == "unit":
-                row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-                length = np.sqrt(np.bincount(row, data**2, rows.shape[0]))
-                data /= np.where(length > 0, length, 1.0)[row]
-            return sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
         return self.with_squares(rows)[0]
 
     def with_squares(self, rows):
         """Scaled rows and their squared lengths. Wide dense rows are in single precision: errors average out."""
         if sparse.issparse(rows):
-            scaled = self(rows)
-            return scaled, np.asarray((scaled**2).sum(axis=1)).ravel()
+            data, row = rows.data * self.factor[rows.indices], np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+            if self.name == "unit":
+                length = np.sqrt(np.bincount(row, data**2, rows.shape[0]))
+                data /= np.where(length > 0, length, 1.0)[row]
+            scaled = sparse.csr_array((data, rows.indices, rows.indptr), rows.shape)
+            return scaled, np.bincount(row, data**2, rows.shape[0])
         if rows.dtype not in (np.float32, np.float64):
             rows = rows.astype(float)
         scaled = np.empty(rows.shape, np.float32 if rows.shape[1] > _WIDE_VIEW else np.float64)
@@ -850,18 +733,57 @@ class _Scaling:
         square = _scale_rows(np.ascontiguousarray(rows), self.shift, self.factor, self.name == "unit", centre, scaled)
         return scaled, square
 
+    def refine(self, mean, square):
+        """Finish a `_first_scaling` with the means of the rows, so scaled, and of their squares."""
 
-def _fingerprints(table, lo, hi):
-    """One 64-bit number per row that depends on the row's values alone; dense and sparse agree."""
-    rows, out = table[lo:hi], np.empty(hi - lo, np.uint64)
-    if sparse.issparse(rows):
-        values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
+        def rounded(x, size):
+            # To 36 binary digits of this size, so that sums in another order give the same scaling, not one like it.
+            unit = np.ldexp(1.0, np.frexp(size)[1] - 36)
+            return np.round(x / unit) * unit
+
+        variance = np.maximum(square - mean**2, 0.0)
+        spread = rounded(variance.sum(), square.sum())
+        if self.name == "zscore":
+            varies = (self.factor > 0) & (variance > 1e-20)
+            if self.shift is not None:
+                width = np.divide(1.0, self.factor, out=np.zeros_like(mean), where=varies)
+                self.shift = self.shift + rounded(mean, np.sqrt(variance)) * width
+            deviation = np.sqrt(np.where(varies, rounded(variance, variance), 1.0))
+            self.factor = np.where(varies, self.factor / deviation, 0.0)
+            spread = varies.sum()
+        elif self.centre is not None:
+            self.centre = rounded(self.centre + mean, np.sqrt(spread))
+        self.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
+
+
+def _first_scaling(scale, extent, name):
+    """A view's scaling, as far as its extent goes: to numbers whose moments neither overflow nor cancel."""
+    (below, high), (filled, size, sparse_blocks, dense_blocks) = extent
+    low, top, is_sparse = -below, max(below.max(), high.max()), sparse_blocks > 0
+    if is_sparse and dense_blocks:
+        raise TypeError(f"{name} has sparse and dense chunks: make them alike")
+    if scale == "auto":
+        mostly_zero = low.min() >= 0 and filled < _MOSTLY_ZERO * size
+        scale = "unit" if is_sparse or mostly_zero else "zscore"
+    if top > (1e150 if scale is None else 1e305):
+        hint = 'use scale="auto"' if top <= 1e305 else "rescale it"
+        raise ValueError(f"{name} has values as large as {top:.1e}, too large to square: {hint}")
+    if scale is None and 0 < top < 1e-150:
+        raise ValueError(f'{name} has no value above {top:.1e}, too small to square: use scale="auto"')
+    steep = np.flatnonzero((high > low) & (np.maximum(high, below) > _STEEPEST * (high - low)))
+    if is_sparse and len(steep):
+        narrow = f"the values of column {steep[0]} of {name} differ by less than a millionth of their size"
+        raise ValueError(f"{narrow}, and a sparse view can't be centred: give it as a dense array")
+    if scale == "zscore":
+        width, shift = high - low, low
     else:
-        values, d = np.ascontiguousarray(rows, float), rows.shape[1]
-        columns, starts = np.tile(np.arange(d, dtype=np.int32), hi - lo), np.arange(hi - lo + 1) * d
-    with np.errstate(over="ignore"):  # for the kernel without the compiler
-        _fingerprint(values.view(np.uint64).ravel(), columns, starts, out)
-    return out
+        width, shift = np.full(len(low), top if scale in ("unit", "max") and top > 0 else 1.0), np.zeros(len(low))
+    varies = width > np.finfo(float).tiny
+    factor = np.where(varies, 1.0 / np.where(varies, width, 1.0), 0.0)
+    scaling = _Scaling(scale, factor, None if is_sparse else shift)
+    if not is_sparse and scale != "zscore":
+        scaling.centre = scaling((low / 2 + high / 2)[None])[0]  # moments about the middle do not cancel either
+    return scaling
 
 
 @dataclass
@@ -879,7 +801,6 @@ class _Data:
     """The views in working order: position i stands for input row rows[i], slot v for input view slots[v]."""
 
     tables: list
-    where: list  # names of the slots for messages
     rows: np.ndarray
     slots: np.ndarray
     seen: np.ndarray | None  # (n, V): whether a row was observed in a view; None if all were
@@ -911,63 +832,8 @@ class _Data:
     def joint(self, positions, scheme=0):
         """All scaled views side by side, each divided by the root of its total variance."""
         weights = [scaling.weight for scaling in self.schemes[scheme].scalings]
-        return _beside([weight * self.scaled(v, positions, scheme) for v, weight in enumerate(weights)])
-
-
-def _observed(given, mask):
-    """Whether sample i was observed in view v, as an (n, V) array, from NaN rows and the mask."""
-    n, V = given.n, len(given.tables)
-    mask = np.ones((n, V), bool) if mask is None else np.asarray(mask)
-    _check_mask(mask, n, V)
-    steps = [partial(_rows_seen, given.tables[v], given.where[v], mask[:, v], given.first) for v in range(V)]
-    none = np.empty(0, bool)  # in an empty batch there are no blocks
-    seen = np.stack([np.concatenate([none, *_map_rows(step, n)]) for step in steps], axis=1)
-    nowhere = np.flatnonzero(~seen.any(axis=1))
-    if len(nowhere):
-        first = nowhere[0] + given.first
-        raise ValueError(f"{len(nowhere)} sample(s) were seen in no view, first sample {first}: leave them out")
-    return seen
-
-
-def _check_mask(mask, n, V):
-    if mask.shape != (n, V) or mask.dtype != bool:
-        raise ValueError(f"mask must be a boolean array of shape {(n, V)}, True where a sample was seen in a view")
-
-
-def _fill_holes(given, means=None):
-    """Put the column's mean (or that in `means`, a vector per view) where a row that was seen lacks a number."""
-    for v, table in enumerate(given.tables):
-        values = table.data if sparse.issparse(table) else table
-        if values.dtype.kind != "f" or not np.isnan(values).any():
-            continue
-        dense = table.toarray() if sparse.issparse(table) else table
-        lacks = np.isnan(dense)
-        there = (~lacks).sum(axis=0)
-        mean = np.where(lacks, 0.0, dense).sum(axis=0) / np.maximum(there, 1) if means is None else means[v]
-        filled = np.where(lacks & ~lacks.all(axis=1, keepdims=True), mean, dense)
-        given.tables[v] = sparse.csr_array(filled) if sparse.issparse(table) else filled
-
-
-def _check_common(common, n, where):
-    """Refuse views that no sample connects with the others, warn of those that few do.
-
-    `common` (V, V) are the numbers of samples seen in both of two views. Returns whether all were seen everywhere.
-    """
-    complete = common.min() == n
-    if complete or len(common) == 1:
-        return complete
-    unseen = np.flatnonzero(common.diagonal() == 0)
-    if len(unseen):
-        raise ValueError(f"{where[unseen[0]]} was observed in no sample: leave it out")
-    pieces, piece = connected_components(common > 0)
-    if pieces > 1:
-        apart = where[np.flatnonzero(piece != piece[0])[0]]
-        raise ValueError(f"{apart} has no sample in common with {where[0]}, not even through other views: leave it out")
-    links = np.where(np.eye(len(common)), 0, common).max(axis=1)
-    if links.min() < _FEW_COMMON:
-        few = f"{where[links.argmin()]} has only {links.min()} sample(s) in common with any other view"
-        warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=6)
-    return complete
+        parts = [weight * self.scaled(v, positions, scheme) for v, weight in enumerate(weights)]
+        return sparse.hstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.hstack(parts)
 
 
 def _arrange(given, mask, canonical, schemes):
@@ -976,162 +842,106 @@ def _arrange(given, mask, canonical, schemes):
     The canonical order sorts views and rows by fingerprints of their contents, so that whatever follows, sums and
     random draws included, cannot depend on the order in which they were given.
     """
-    prints, seen, (common, view_prints, extents) = _look((given, mask))
-    complete = _check_common(common, given.n, given.where)
-    slots = np.argsort(view_prints, kind="stable") if canonical else np.arange(len(prints))
+    prints, seen, facts = _look((given, mask))
+    slots, schemes, counts = _agreed([facts], given, schemes, canonical)
     keys = _keys(prints, slots)
     rows = np.argsort(keys, kind="stable") if canonical else np.arange(given.n)
-    tables, where, seen = (
-        [given.tables[slot] for slot in slots],
-        [given.where[slot] for slot in slots],
-        seen[rows][:, slots],
-    )
-    scalings = _fit_scalings(schemes, slots, extents, given.where)
-    moments = _moments_of(scalings, tables, [rows[some] for some in seen.T])
-    schemes = _as_schemes(schemes, scalings, moments, seen.sum(axis=0))
-    return _Data(tables, where, rows, slots, None if complete else seen, schemes, _distinct(keys[rows]))
+    tables, seen = [given.tables[slot] for slot in slots], seen[rows][:, slots]
+    _refine(schemes, [_moments_of(schemes, tables, [rows[some] for some in seen.T])], counts)
+    return _Data(tables, rows, slots, None if seen.all() else seen, schemes, _distinct(keys[rows]))
 
 
 def _look(source):
     """Of views and their mask the rows' fingerprints, where they were seen, and three facts that chunks have to merge:
-    how many rows two views have in common, a number for every view (to be added up), its extent or None."""
+    how many rows two views have in common, a number for every view (to be added up), its extent."""
     given, mask = source
     seen = _observed(given, mask)
-    prints = [np.concatenate(_map_rows(partial(_fingerprints, table), given.n)) for table in given.tables]
-    prints = [np.where(seen[:, v], f, np.uint64(1)) for v, f in enumerate(prints)]
+
+    def look(table, there, lo, hi):
+        rows, some, prints = table[lo:hi], there[lo:hi], np.empty(hi - lo, np.uint64)
+        is_sparse, d = sparse.issparse(rows), rows.shape[1]
+        if is_sparse:
+            values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
+        else:
+            values = np.ascontiguousarray(rows, float)
+            columns, starts = np.tile(np.arange(d, dtype=np.int32), hi - lo), np.arange(hi - lo + 1) * d
+        with np.errstate(over="ignore"):  # for the kernel without the compiler
+            _fingerprint(values.view(np.uint64).ravel(), columns, starts, prints)
+        # The extent: the largest of -x and of x in each column; counts of numbers that are not 0, of all, of blocks.
+        reach, counts = np.full((2, d), -np.inf), np.zeros(4, int)
+        if some.any():
+            rows = rows[some]
+            low, high = (x.toarray().ravel() if is_sparse else x for x in (rows.min(axis=0), rows.max(axis=0)))
+            reach[:] = -low.astype(float), high
+            counts[:] = rows.nnz if is_sparse else np.count_nonzero(rows), some.sum() * d, is_sparse, not is_sparse
+        return np.where(some, prints, np.uint64(1)), reach, counts
+
+    found = [zip(*_map_rows(partial(look, *pair), given.n)) for pair in zip(given.tables, seen.T)]
+    prints, *extents = zip(*((np.concatenate(f), np.max(reach, axis=0), sum(counts)) for f, reach, counts in found))
     together = _mix(np.sum([_mix(f) for f in prints], axis=0, dtype=np.uint64))
     view_prints = np.array([np.sum(_mix(f ^ together), dtype=np.uint64) for f in prints])
-    extents = [_over_rows(_extent, table, np.flatnonzero(seen[:, v])) for v, table in enumerate(given.tables)]
-    extents = [_merged(parts) if parts else None for parts in extents]
-    return prints, seen, (seen.T.astype(int) @ seen, view_prints, extents)
+    return prints, seen, (seen.T.astype(int) @ seen, view_prints, *extents)
+
+
+def _agreed(facts, given, schemes, canonical=True):
+    """From the facts of all chunks: the views' order, `_Scheme`s with scalings that have still to be refined, and how
+    many rows were seen in every view. Views that few samples connect with the others are worth a warning."""
+    common, view_prints, reaches, counts = zip(*facts)
+    common, where = sum(common), given.where
+    if common.min() < given.n:
+        unseen = np.flatnonzero(common.diagonal() == 0)
+        if len(unseen):
+            raise ValueError(f"{where[unseen[0]]} was observed in no sample: leave it out")
+        pieces, piece = connected_components(common > 0)
+        if pieces > 1:
+            apart = f"{where[np.flatnonzero(piece != piece[0])[0]]} has no sample in common with {where[0]}"
+            raise ValueError(f"{apart}, not even through other views: leave it out")
+        links = np.where(np.eye(len(common)), 0, common).max(axis=1)
+        if links.min() < _FEW_COMMON:
+            few = f"{where[links.argmin()]} has only {links.min()} sample(s) in common with any other view"
+            warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=6)
+    slots = np.argsort(np.sum(view_prints, axis=0, dtype=np.uint64), kind="stable") if canonical else range(len(where))
+    found, extents = [], [(np.max(reach, axis=0), sum(count)) for reach, count in zip(zip(*reaches), zip(*counts))]
+    for words, draws in schemes:
+        scalings = [_first_scaling(words[slot], extents[slot], where[slot]) for slot in slots]
+        if found and [x.name for x in scalings] == [x.name for x in found[-1].scalings]:
+            found[-1].draws += draws  # "auto" has chosen the same
+        else:
+            found.append(_Scheme(scalings, draws))
+    return np.array(slots), found, common.diagonal()[slots]
+
+
+def _moments_of(schemes, tables, rows):
+    """Of every scheme's every view the sums of these rows of it, so scaled, and of their squares, (2, d) each."""
+
+    def moments(scaling, table, rows, lo, hi):
+        block = scaling(table[rows[lo:hi]])
+        return np.stack([x.sum(axis=0, dtype=float) for x in (block, block**2)])
+
+    every = [one for scheme in schemes for one in zip(scheme.scalings, tables, rows)]
+    return [sum(_map_rows(partial(moments, *one), len(one[2]))) for one in every]
+
+
+def _refine(schemes, moments, counts):
+    """Finish the schemes with the `_moments_of` all chunks, over so many rows of each view."""
+    scalings = [scaling for scheme in schemes for scaling in scheme.scalings]
+    for scaling, total, n in zip(scalings, _sums(moments), np.tile(counts, len(schemes))):
+        scaling.refine(*(total / n))
+
+
+def _sums(parts):
+    """The sums of lists or tuples of arrays, in their order."""
+    return [sum(some) for some in zip(*parts)]
 
 
 def _keys(prints, slots):
     """One number per row for all views."""
-    keys = np.zeros(len(prints[0]), np.uint64)
-    for slot in slots:
-        keys = _mix(keys + prints[slot])
-    return keys
+    return reduce(lambda keys, slot: _mix(keys + prints[slot]), slots, np.uint64(0))
 
 
 def _distinct(keys):
     """The first position of every different row."""
     return np.sort(np.unique(keys, return_index=True)[1])
-
-
-def _over_rows(step, table, rows):
-    """[step(some of these rows), ...]"""
-    return _map_rows(lambda lo, hi: step(table[rows[lo:hi]]), len(rows))
-
-
-def _extent(rows):
-    """Least and largest number of each column, how many numbers are not 0, how many there are; whether it is sparse."""
-    if sparse.issparse(rows):
-        low, high, filled = rows.min(axis=0).toarray().ravel(), rows.max(axis=0).toarray().ravel(), rows.nnz
-    else:
-        low, high, filled = rows.min(axis=0), rows.max(axis=0), np.count_nonzero(rows)
-    return low.astype(float), high.astype(float), filled, rows.shape[0] * rows.shape[1], {sparse.issparse(rows)}
-
-
-def _merged(extents):
-    low, high, filled, size, kinds = zip(*extents)
-    return np.min(low, axis=0), np.max(high, axis=0), sum(filled), sum(size), set.union(*kinds)
-
-
-def _fit_scalings(schemes, slots, extents, where):
-    """Of every scheme the scalings of the views in working order, still to be refined."""
-    return [_fit_scaling(words[slot], *extents[slot], where[slot]) for words, _ in schemes for slot in slots]
-
-
-def _fit_scaling(scale, low, high, filled, size, kinds, name):
-    """A view's scaling, as far as its extent goes: to numbers whose moments do not cancel."""
-    if len(kinds) > 1:
-        raise TypeError(f"{name} has sparse and dense chunks: make them alike")
-    d, is_sparse = len(low), True in kinds
-    if scale == "auto":
-        mostly_zero = low.min() >= 0 and filled < _MOSTLY_ZERO * size
-        scale = "unit" if is_sparse or mostly_zero else "zscore"
-    top = max(-low.min(), high.max())
-    _check_range(top, scale, name)
-    steep = np.flatnonzero((high > low) & (np.maximum(high, -low) > _STEEPEST * (high - low)))
-    if is_sparse and len(steep):
-        narrow = f"the values of column {steep[0]} of {name} differ by less than a millionth of their size"
-        raise ValueError(f"{narrow}, and a sparse view can't be centred: give it as a dense array")
-    # Statistics of (x - low) / (high - low) can neither overflow nor cancel, whatever the units of x.
-    if scale == "zscore":
-        width = high - low
-    else:
-        width = np.full(d, top if scale in ("unit", "max") and top > 0 else 1.0)
-    varies = width > np.finfo(float).tiny
-    factor = np.where(varies, 1.0 / np.where(varies, width, 1.0), 0.0)
-    shift = None if is_sparse else (low if scale == "zscore" else np.zeros(d))
-    scaling = _Scaling(scale, factor, shift)
-    if not is_sparse and scale != "zscore":
-        scaling.centre = scaling((low / 2 + high / 2)[None])[0]  # moments about the middle do not cancel either
-    return scaling
-
-
-def _moments_of(scalings, tables, rows):
-    """For every scaling, of one view after the other, the sums of these rows of it, so scaled, and of their squares."""
-
-    def moments(scaling, rows):
-        block = scaling(rows)
-        return [np.asarray(x.sum(axis=0, dtype=float)).ravel() for x in (block, block**2)]
-
-    views = [v for _ in range(len(scalings) // len(tables)) for v in range(len(tables))]
-    parts = [_over_rows(partial(moments, scaling), tables[v], rows[v]) for scaling, v in zip(scalings, views)]
-    return [_sums(some) if some else (0.0, 0.0) for some in parts]
-
-
-def _sums(parts):
-    """The sums of tuples of arrays, in their order."""
-    return [sum(some) for some in zip(*parts)]
-
-
-def _as_schemes(schemes, scalings, moments, counts):
-    """`_Scheme`s of scalings, refined by their moments over so many rows of each view; those alike become one."""
-    found, V = [], len(counts)
-    for i, (_, draws) in enumerate(schemes):
-        some = slice(i * V, (i + 1) * V)
-        for scaling, sums, n in zip(scalings[some], moments[some], counts):
-            _refine(scaling, *(total / n for total in sums))
-        if found and [s.name for s in scalings[some]] == [s.name for s in found[-1].scalings]:
-            found[-1].draws += draws  # "auto" has chosen the same
-        else:
-            found.append(_Scheme(scalings[some], draws))
-    return found
-
-
-def _refine(scaling, mean, square):
-    """Finish a scaling with the means of the rows, so scaled, and of their squares."""
-    variance = np.maximum(square - mean**2, 0.0)
-    spread = _rounded(variance.sum(), square.sum())
-    if scaling.name == "zscore":
-        varies = (scaling.factor > 0) & (variance > 1e-20)
-        if scaling.shift is not None:
-            width = np.divide(1.0, scaling.factor, out=np.zeros_like(mean), where=varies)
-            scaling.shift = scaling.shift + _rounded(mean, np.sqrt(variance)) * width
-        variance = _rounded(variance, variance)
-        scaling.factor = np.where(varies, scaling.factor / np.sqrt(np.where(varies, variance, 1.0)), 0.0)
-        spread = varies.sum()
-    elif scaling.centre is not None:
-        scaling.centre = _rounded(scaling.centre + mean, np.sqrt(spread))
-    scaling.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
-
-
-def _rounded(x, size):
-    """x to 36 binary digits of this size, so that sums in another order give the same scaling, not one like it."""
-    unit = np.ldexp(1.0, np.frexp(size)[1] - 36)
-    return np.round(x / unit) * unit
-
-
-def _check_range(top, scale, name):
-    """Refuse values that can't be squared; a scaling other than None brings all but the largest into range."""
-    if top > (_LARGEST if scale is None else 1e305):
-        hint = 'use scale="auto"' if scale is None and top <= 1e305 else "rescale it"
-        raise ValueError(f"{name} has values as large as {top:.1e}, too large to square: {hint}")
-    if scale is None and 0 < top < _SMALLEST:
-        raise ValueError(f'{name} has no value above {top:.1e}, too small to square: use scale="auto"')
 
 
 # ======================================================================================================================
@@ -1154,6 +964,7 @@ class _Block:
     data: _Data
     lo: int
     hi: int
+    first: int = 0  # number of the data's first row, if they are a chunk of larger ones
     index: np.ndarray | None = None  # (rows, slices, neighbours) int32: S[i, index[i, v, t], v] = weight[i, v, t]
     weight: np.ndarray | None = None  # the same shape
     told: np.ndarray | None = None  # (rows, V): whether a view tells anything about a row; if not, the joint slice does
@@ -1174,6 +985,10 @@ class _Block:
         """Slices of the block's rows, small enough for the cache."""
         return [slice(lo, min(lo + size, self.hi - self.lo)) for lo in range(0, self.hi - self.lo, size)]
 
+    def __sizeof__(self):
+        """For Dask, which leaves large things where they are, and puts them on disk when memory is short."""
+        return 1000 + sum(getattr(x, "nbytes", 0) for x in vars(self).values())
+
 
 class _Rows:
     """All rows in blocks. A step is a function of a block; what it returns is small, and added in a fixed order.
@@ -1181,63 +996,62 @@ class _Rows:
     The blocks depend on n alone, so nothing depends on the number of threads.
     """
 
-    def __init__(self, data):
+    def __init__(self, data, first=0):
         self.data, self.near = data, self  # near rows are those at hand: here all, with Dask some
         self.numbers = getattr(data, "rows", None)  # of the given samples
         size = min(max(data.n // 16, 512), 8192)
-        self.blocks = [_Block(data, lo, min(lo + size, data.n)) for lo in range(0, data.n, size)]
+        self.blocks = [_Block(data, lo, min(lo + size, data.n), first) for lo in range(0, data.n, size)]
 
     @property
     def kind(self):
         """The precision of the state."""
         return self.blocks[0].H.dtype
 
-    def join(self, anchors, show=None):
-        """Give the blocks their graphs."""
-        self.map(_join, anchors, show=show)
+    def run(self, step, small, within, across, reads=None):
+        """Take a step; its results are put together by `within` in a chunk, by `across` those of the chunks of Dask.
 
-    def join_others(self, anchors):
-        """The same for the rows that are not near."""
+        `reads` is for Dask: "views", "graph" for what was there before `settle`, or None.
+        """
+        return within(_map_rows(lambda b, _: step(self.blocks[b], *small), len(self.blocks), rows=1))
 
-    def map(self, step, *small, show=None, reads=None):
-        """[step(block, *small), ...]; show(share of the blocks done) is called on the way; `reads` is for Dask."""
-        done = []
-
-        def one(b, _):
-            result = step(self.blocks[b], *small)
-            done.append(b)
-            if show is not None:
-                show(len(done) / len(self.blocks))
-            return result
-
-        return _map_rows(one, len(self.blocks), rows=1)
+    def map(self, step, *small, reads=None):
+        """[step(block, *small), ...]"""
+        return self.run(step, small, list, lambda parts: sum(parts, []), reads)
 
     def sum(self, step, *small):
-        return sum(self.map(step, *small))
+        return self.run(step, small, sum, sum)
 
     def sums(self, step, *small):
         """The same for a step that returns several arrays."""
-        return _sums(self.map(step, *small))
+        return self.run(step, small, _sums, _sums)
 
     def gather(self, name):
-        return np.concatenate([getattr(block, name) for block in self.blocks])
+        return np.concatenate(self.map(attrgetter(name)))
 
     def spread(self, name, whole):
-        for block in self.blocks:
-            setattr(block, name, whole[block.rows])
+        self.map(lambda block: setattr(block, name, whole[block.first + block.lo : block.first + block.hi]))
 
     def take(self, name, at):
-        """What the blocks know about the anchors at these positions."""
-        return self.gather(name)[at]
+        """What the blocks know about the rows at these positions: integers."""
+
+        def known(block):
+            place = at - block.first - block.lo
+            here = (place >= 0) & (place < block.hi - block.lo)
+            return np.where(here, getattr(block, name)[np.where(here, place, 0)], 0)
+
+        return self.sum(known)
+
+    def join_others(self, anchors):
+        """Give the rows that are not near their graphs."""
+
+    def settle(self):
+        """Make room for the solver where there is little."""
 
     def head(self, n):
         """The first n rows as one block with its graph: in the canonical order a random sample."""
         some = [block for block in self.blocks if block.lo < n]
         index, weight = (np.concatenate([getattr(b, name) for b in some])[:n] for name in ("index", "weight"))
-        return _Block(self.data, 0, min(n, self.data.n), index, weight)
-
-    def settle(self):
-        """Make room for the solver where there is little."""
+        return _Block(self.data, 0, min(n, self.data.n), index=index, weight=weight)
 
     def outcome(self, slices, k):
         """What belongs to the samples, in their given order, for the `Result`."""
@@ -1247,7 +1061,80 @@ class _Rows:
         return dict(labels=labels[inverse], memberships=memberships, _profile=profile, **graph)
 
 
-class _DaskRows:
+# ---- the same on Dask ------------------------------------------------------------------------------------------------
+
+
+def _delayed(function, *arguments):
+    """A task for Dask: function(*arguments), some of which are tasks."""
+    import dask
+
+    return dask.delayed(function)(*arguments)
+
+
+def _shared(what):
+    """For the arguments of many tasks: what is so wrapped travels once, not with each of them."""
+    import dask
+
+    return dask.delayed(what, traverse=False)
+
+
+def _persisted(tasks):
+    """Let Dask begin with tasks and keep what comes out, on the active client or in this process."""
+    import dask
+
+    return list(dask.persist(*tasks))
+
+
+def _computed(tasks):
+    import dask
+
+    return dask.compute(*tasks)
+
+
+def _futures(*kept):
+    """What a cluster keeps for dask arrays or for tasks."""
+    return sys.modules["distributed"].futures_of(kept) if "distributed" in sys.modules else []
+
+
+def _as_dask(parts, chunks, width, kind):
+    """A dask array from tasks, one for each chunk that has rows."""
+    import dask.array
+
+    rows = [n for n in chunks if n]
+    arrays = [dask.array.from_delayed(part, (n, *width), kind) for part, n in zip(parts, rows)]
+    whole = dask.array.concatenate(arrays) if rows else dask.array.zeros((0, *width), kind)
+    return whole.rechunk({0: chunks})
+
+
+def _sources(given, mask):
+    """Of every chunk with rows a task that reads its views and mask, anew for every step that asks for them."""
+    rows, tables, where = tuple(n for n in given.chunks if n), given.tables, given.where
+    firsts, parts = np.cumsum(rows, dtype=int) - rows, []
+    if mask is not None:
+        mask = _as_table(mask, "mask", 0)
+        _check_mask(mask, given.n, len(tables))
+        tables, where = [*tables, mask], [*where, "mask"]
+    for table in tables if rows else []:
+        if _is_dask(table):
+            parts.append(table.rechunk({0: rows, 1: -1}).to_delayed().ravel())
+        else:
+            parts.append(_persisted([_shared(table[first : first + n]) for first, n in zip(firsts, rows)]))
+    shapes = [[(n, table.shape[1]) for table in tables] for n in rows]
+    every = zip(zip(*parts), shapes, firsts.tolist())
+    return [_delayed(_opened, list(part), *one, where, len(given.tables)) for part, *one in every]
+
+
+def _opened(parts, shapes, first, where, V):
+    """On a worker: the views of the chunk that begins with row `first`, and their mask."""
+    tables = [_as_table(part, name, 0) for part, name in zip(parts, where)]
+    for table, shape, name in zip(tables, shapes, where):
+        if table.shape != shape:
+            wrong = f"the chunk of {name} from row {first} on has shape {table.shape}, not {shape} as announced"
+            raise ValueError(f"{wrong}: call compute_chunk_sizes() on the dask array first")
+    return _Tables(tables[:V], where[:V], [], [], None, first), tables[V] if len(tables) > V else None
+
+
+class _DaskRows(_Rows):
     """The same for rows in the chunks of dask arrays, in the order in which they were given.
 
     A step is one task per chunk, which hands on a changed copy of the chunk's blocks, and a tree of tasks that puts the
@@ -1260,58 +1147,36 @@ class _DaskRows:
 
     def __init__(self, given, mask, s):
         self.given, self.sources, self.graphs = given, _sources(given, mask), []
-        self.stops = np.cumsum([rows for rows in given.chunks if rows])
         looked = _persisted([_delayed(_on_one_thread, _look, source) for source in self.sources])
-        common, view_prints, extents = zip(*_computed([_delayed(itemgetter(2), one) for one in looked]))
-        common = sum(common)
-        complete = _check_common(common, given.n, given.where)
-        slots = np.argsort(np.sum(view_prints, axis=0, dtype=np.uint64), kind="stable")
+        facts = _computed([_delayed(itemgetter(2), one) for one in looked])
+        slots, schemes, counts = _agreed(facts, given, s.schemes)
+        firsts = np.cumsum([0, *filter(None, given.chunks)])[:-1].tolist()
+
+        def pick(looked, first):
+            seen = looked[1][:, slots]
+            return _smallest(_keys(looked[0], slots), seen, np.arange(first, first + len(seen)), *wanted)
 
         wanted = _SAMPLE, max(_POOL * s.m, _COMPLETE * s.k)
-        picked = _computed([_delayed(_pick, one, slots, *wanted) for one in looked])
-        keys, at, seen = map(np.concatenate, zip(*picked))
-        chunk = np.repeat(np.arange(len(picked)), [len(some) for some, *_ in picked])
-        best = _smallest(keys, seen, *wanted)
-        keys, at, seen, chunk = keys[best], at[best], seen[best], chunk[best]
-
-        extents = [_merged([extent for extent in some if extent is not None]) for some in zip(*extents)]
-        scalings, every = _fit_scalings(s.schemes, slots, extents, given.where), enumerate(zip(self.sources, looked))
-        shared = _shared(SimpleNamespace(slots=slots, scalings=scalings))
-        tasks = [_delayed(_on_one_thread, _fetch, *one, shared, at[chunk == c]) for c, one in every]
+        picked = _computed([_delayed(pick, *one) for one in zip(looked, firsts)])
+        keys, seen, numbers = _smallest(*map(np.concatenate, zip(*picked)), *wanted)
+        shared = _shared((slots, schemes, numbers))
+        tasks = [_delayed(_on_one_thread, _fetch, *one, shared) for one in zip(self.sources, looked)]
         tables, moments = zip(*_computed(tasks))
+        _refine(schemes, moments, counts)
         tables = [sparse.vstack(x, format="csr") if sparse.issparse(x[0]) else np.concatenate(x) for x in zip(*tables)]
-        schemes = _as_schemes(s.schemes, scalings, [_sums(x) for x in zip(*moments)], common.diagonal()[slots])
-        order, where = np.argsort(keys, kind="stable"), [given.where[slot] for slot in slots]
-        seen = None if complete else seen[order]
-        near = _Data(tables, where, order, slots, seen, schemes, _distinct(keys[order]))
-        self.near, self.numbers = _Rows(near), (at + np.append(0, self.stops)[chunk])[order]
+        order = np.argsort(keys, kind="stable")
+        seen = None if min(counts) == given.n else seen[order]
+        near = _Data(tables, order, slots, seen, schemes, _distinct(keys[order]))
+        self.near, self.numbers = _Rows(near), numbers[order]
         self.data = SimpleNamespace(n=given.n, rows=slice(None), slots=slots, seen=seen, distinct=near.distinct)
-        bare = _shared(replace(near, tables=[], rows=None, distinct=None))
-        self.states = [_delayed(_begun, one, bare) for one in looked]
-
-    def join_others(self, anchors):
-        self.map(_join, anchors, reads="views")
-        self.graphs = self.states
-
-    def settle(self):
-        self.map(_slim)
-
-    def map(self, step, *small, reads=None):
-        """[step(block, *small), ...]; `reads` is "views", "graph" for what was there before `settle`, or None."""
-        return self.run(step, small, list, _chained, reads)
-
-    def sum(self, step, *small):
-        return self.run(step, small, sum, sum)
-
-    def sums(self, step, *small):
-        return self.run(step, small, _sums, _sums)
+        bare = _shared(replace(near, tables=[], distinct=None))
+        self.states = [_delayed(_begun, *one, bare) for one in zip(looked, firsts)]
 
     def run(self, step, small, within, across, reads=None):
-        """Take a step; its results are put together by `within` in a chunk, by `across` those of the chunks."""
-        step = _shared(SimpleNamespace(step=step, small=small, within=within))
+        step = _shared((step, small, within, reads))
         beside = {"views": self.sources, "graph": self.graphs}.get(reads, [None] * len(self.states))
         states = [_delayed(_on_one_thread, _stepped, step, *pair) for pair in zip(self.states, beside)]
-        parts = [_delayed(attrgetter("small"), state) for state in states]
+        parts = [_delayed(itemgetter(1), state) for state in states]
         while len(parts) > 1:
             parts = [_delayed(across, parts[i : i + 8]) for i in range(0, len(parts), 8)]
         *self.states, result = _persisted([*states, *parts])
@@ -1323,44 +1188,33 @@ class _DaskRows:
                 future.cancel()
             raise
 
-    def gather(self, name):
-        return np.concatenate(_computed([_delayed(_part, state, name) for state in self.states]))
-
-    def spread(self, name, whole):
-        parts = np.split(whole, self.stops[:-1])
-        self.states = _persisted([_delayed(_with, state, name, part) for state, part in zip(self.states, parts)])
-
     def take(self, name, at):
-        chunk = np.searchsorted(self.stops, self.numbers[at], side="right")
-        at, found = self.numbers[at] - np.append(0, self.stops)[chunk], np.empty(len(at), int)
-        parts = _computed([_delayed(_part, state, name, at[chunk == c]) for c, state in enumerate(self.states)])
-        for c, part in enumerate(parts):
-            found[chunk == c] = part
-        return found
+        return super().take(name, self.numbers[at])
+
+    def join_others(self, anchors):
+        self.map(_join, anchors, reads="views")
+        self.graphs = self.states
+
+    def settle(self):
+        """Leave the weights, of which the solver has its own, to the graph that was put aside; shorten the indices."""
+
+        def slim(block):
+            block.weight = None
+            if block.index.max() < 2**16:
+                block.index = block.index.astype(np.uint16)
+
+        self.map(slim)
 
     def outcome(self, slices, k):
-        moments, chunks = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views"), self.given.chunks
-        parts = _persisted([_delayed(_part, x, name) for name in ("labels", "memberships") for x in self.states])
-        labels = _as_dask(parts[: len(self.states)], chunks, (), np.intp)
-        memberships = _as_dask(parts[len(self.states) :], chunks, (k,), float)
-        graph = dict(_index=None, _weight=None, _sources=self.sources)
-        return dict(labels=labels, memberships=memberships, _profile=_in_units(moments), **graph)
+        def part(chunk, name):
+            return np.concatenate([getattr(block, name) for block in chunk[0]])
 
-
-@dataclass
-class _Chunk:
-    """The blocks of a chunk of rows, and what the last step returned."""
-
-    blocks: list
-    small: object = None
-
-    def __sizeof__(self):
-        """For Dask, which leaves large things where they are, and puts them on disk when memory is short."""
-        return 1000 + sum(getattr(x, "nbytes", 0) for block in self.blocks for x in vars(block).values())
-
-
-# The arrays that steps write into: a copy of a block needs its own.
-_WRITTEN = {"_form_B": ("H",), "_form_H": ("H", "z", "w"), "_prune_filled": ("S",)}
+        moments = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views")
+        found = dict(_profile=_in_units(moments), _index=None, _weight=None, _sources=self.sources)
+        for name, width, kind in (("labels", (), np.intp), ("memberships", (k,), float)):
+            parts = _persisted([_delayed(part, state, name) for state in self.states])
+            found[name] = _as_dask(parts, self.given.chunks, width, kind)
+        return found
 
 
 def _on_one_thread(function, *arguments):
@@ -1369,70 +1223,46 @@ def _on_one_thread(function, *arguments):
         return function(*arguments)
 
 
-def _stepped(step, chunk, beside):
-    """A chunk after a step. The one before stays as it is, and is needed again if this one gets lost."""
-    written = _WRITTEN.get(getattr(step.step, "__name__", None), ())
-    blocks = [replace(block, **{name: getattr(block, name).copy() for name in written}) for block in chunk.blocks]
-    bare = data = blocks[0].data
-    if isinstance(beside, _Chunk):
-        for block, known in zip(blocks, beside.blocks):
+def _smallest(keys, seen, numbers, sample, pool):
+    """The `sample` rows with the smallest keys and, for any number of views, the `pool` first different ones that were
+    seen in so many: what `_choose_anchors` and `_find_labels` look at. The arrays without the others."""
+    order, seen_in, different = np.argsort(keys, kind="stable"), seen.sum(axis=1), np.unique(keys, return_index=True)[1]
+    pools = [different[seen_in[different] >= least][:pool] for least in range(1, seen.shape[1] + 1)]
+    best = np.unique(np.concatenate([order[:sample], *pools]))
+    return keys[best], seen[best], numbers[best]
+
+
+def _fetch(source, looked, shared):
+    """Of every view those rows of a chunk that have these numbers, and the moments that the scalings need."""
+    (given, _), (slots, schemes, numbers) = source, shared
+    tables, here = [given.tables[slot] for slot in slots], numbers - given.first
+    here = here[(here >= 0) & (here < given.n)]
+    return [x[here] for x in tables], _moments_of(schemes, tables, [np.flatnonzero(looked[1][:, v]) for v in slots])
+
+
+def _begun(looked, first, bare):
+    """The blocks of a chunk, about which nothing is known yet but where they were seen."""
+    seen = None if bare.seen is None else looked[1][:, bare.slots]
+    return _Rows(replace(bare, rows=np.arange(len(looked[1])), seen=seen), first).blocks, None
+
+
+# The arrays that steps write into: a copy of a block needs its own.
+_WRITTEN = {"_form_B": ("H",), "_form_H": ("H", "z", "w"), "_prune_filled": ("S",)}
+
+
+def _stepped(shared, chunk, beside):
+    """A chunk's blocks after a step, and its result. Those before stay, and are needed again if these get lost."""
+    step, small, within, reads = shared
+    written, bare = _WRITTEN.get(getattr(step, "__name__", None), ()), chunk[0][0].data
+    data = replace(bare, tables=[beside[0].tables[slot] for slot in bare.slots]) if reads == "views" else bare
+    blocks = [replace(b, data=data, **{name: getattr(b, name).copy() for name in written}) for b in chunk[0]]
+    if reads == "graph":
+        for block, known in zip(blocks, beside[0]):
             block.index, block.weight = known.index, known.weight
-    elif beside is not None:
-        data = replace(bare, tables=[beside[0].tables[slot] for slot in bare.slots])
-    for block in blocks:
-        block.data = data
-    small = step.within(step.step(block, *step.small) for block in blocks)
+    result = within(step(block, *small) for block in blocks)
     for block in blocks:
         block.data = bare
-    return _Chunk(blocks, small)
-
-
-def _pick(looked, slots, sample, pool):
-    """Of the rows that may be among all those with the smallest keys: keys, numbers, where they were seen."""
-    keys, seen = _keys(looked[0], slots), looked[1][:, slots]
-    best = _smallest(keys, seen, sample, pool)
-    return keys[best], best, seen[best]
-
-
-def _smallest(keys, seen, sample, pool):
-    """Numbers of the `sample` rows with the smallest keys and, for any number of views, of the `pool` first different
-    ones that were seen in so many: what `_choose_anchors` and `_find_labels` look at."""
-    order, seen_in = np.argsort(keys, kind="stable"), seen.sum(axis=1)
-    different = order[_distinct(keys[order])]
-    pools = [different[seen_in[different] >= least][:pool] for least in range(1, seen.shape[1] + 1)]
-    return np.unique(np.concatenate([order[:sample], *pools]))
-
-
-def _fetch(source, looked, shared, at):
-    """The rows at these places of every view, and the moments that the scalings need."""
-    tables = [source[0].tables[slot] for slot in shared.slots]
-    rows = [np.flatnonzero(looked[1][:, slot]) for slot in shared.slots]
-    return [table[at] for table in tables], _moments_of(shared.scalings, tables, rows)
-
-
-def _begun(looked, bare):
-    """A chunk of rows about which nothing is known yet but where they were seen."""
-    seen = None if bare.seen is None else looked[1][:, bare.slots]
-    return _Chunk(_Rows(replace(bare, rows=np.arange(len(looked[1])), seen=seen)).blocks)
-
-
-def _part(chunk, name, rows=slice(None)):
-    return np.concatenate([getattr(block, name) for block in chunk.blocks])[rows]
-
-
-def _with(chunk, name, whole):
-    return _Chunk([replace(block, **{name: whole[block.rows]}) for block in chunk.blocks])
-
-
-def _chained(parts):
-    return [result for part in parts for result in part]
-
-
-def _slim(block):
-    """Leave the weights, of which the solver has its own, to the graph that was put aside; and shorten the indices."""
-    block.weight = None
-    if block.index.max() < 2**16:
-        block.index = block.index.astype(np.uint16)
+    return blocks, result
 
 
 def _block_moments(block, k):
@@ -1447,16 +1277,6 @@ def _block_moments(block, k):
 def _pooled_views(moments):
     """One after the other, because those of a wide view are as large as many of its rows."""
     return reduce(lambda total, more: [_pooled(pair) for pair in zip(total, more)], moments)
-
-
-def _as_dask(parts, chunks, width, kind):
-    """A dask array from tasks, one for each chunk that has rows."""
-    import dask.array
-
-    rows = [n for n in chunks if n]
-    arrays = [dask.array.from_delayed(part, (n, *width), kind) for part, n in zip(parts, rows)]
-    whole = dask.array.concatenate(arrays) if rows else dask.array.zeros((0, *width), kind)
-    return whole if len(rows) == len(chunks) else whole.rechunk({0: chunks})
 
 
 def _choose_anchors(data, s, rng):
@@ -1654,11 +1474,13 @@ def _collect_anchors(data, at, s):
     return _Anchors(schemes, np.hstack(usable), min(s.neighbours, size - 1), s.joint)
 
 
-def _join(block, anchors):
-    """Give the block its graph."""
+def _join(block, anchors, show=None):
+    """Give the block its graph; show(about the share of the rows done)."""
     pieces = [slice(block.lo + p.start, block.lo + p.stop) for p in block.pieces(_PIECE)]
     parts = [anchors.join(block.data, rows) for rows in pieces]
     block.index, block.weight, block.told = (np.concatenate(part) for part in zip(*parts))
+    if show is not None:
+        show(block.hi / block.data.n)
 
 
 def _mass(block, m):
@@ -2534,7 +2356,7 @@ def _as_fitted(source, anchors, means=None):
         _fill_holes(given, means)
     seen = _observed(given, mask)
     n, V = seen.shape
-    return _Rows(_Data(tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen))
+    return _Rows(_Data(tables, np.arange(n), np.arange(V), None if seen.all() else seen))
 
 
 def _voted(source, model, n_jobs=1):
@@ -2559,7 +2381,7 @@ def _graph(source, anchors, some=None):
         mask = mask if mask is None else mask[some]
     with _limits(1):
         rows = _as_fitted((given, mask), anchors)
-        rows.join(anchors)
+        rows.map(_join, anchors)
         return rows.gather("index"), rows.gather("weight")
 
 
@@ -2942,7 +2764,7 @@ def _prepare(tables, mask, s, rng, progress):
     at = _choose_anchors(rows.near.data, s, rng)
     progress("building graphs")
     anchors = _collect_anchors(rows.near.data, at, s)
-    rows.near.join(anchors, progress.show)
+    rows.near.map(_join, anchors, progress.show)
     return rows, at, anchors
 
 
@@ -3193,9 +3015,8 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
             self.n_features_in_ = sum(table.shape[1] for table in X.tables)
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
         else:
-            columns = _column_names(X)
-            X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
-            X = _as_tables(X)
+            table = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
+            columns, X = X, _as_tables(table)
             X.feature_names = _named_features(self.feature_names, X.view_names, [columns], X.tables)
         given = self.get_params(deep=False)
         del given["feature_names"]  # which the tables have by now

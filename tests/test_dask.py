@@ -531,16 +531,3 @@ def test_profiles_of_wide_chunks_are_pooled_one_by_one(monkeypatch):
         at = np.asarray(found.labels) == c
         assert_allclose(found._profile[0][1][c], X[at].mean(axis=0))
         assert_allclose(found._profile[0][2][c], X[at].var(axis=0))
-
-
-def test_the_configuration_of_a_package_that_is_imported_on_the_way():
-    code = """if True:
-        import dask, dask.array as da, numpy as np, sys, agtf
-        assert "distributed" not in sys.modules
-        X = np.random.default_rng(0).normal(size=(90, 3)) + 9 * (np.arange(90) % 3)[:, None]
-        agtf.cluster([da.from_array(X, chunks=(30, -1))], 3).labels.compute()
-        import distributed
-        print(dask.config.get("distributed.comm.timeouts.connect"))
-        """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.strip(), done.stderr

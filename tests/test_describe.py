@@ -140,7 +140,7 @@ def test_large_offsets_do_not_hide_small_variances(convert, precise, offsets):
     rng, labels = np.random.default_rng(0), np.arange(10_000) % 2
     values = rng.normal(size=(10_000, 3)) + np.array(offsets)[labels, None]
     values[:1000, 0] = 0  # in the other cluster an outlier
-    data = agtf._Data([convert(values)], ["views[0]"], np.arange(10_000), np.arange(1), None)
+    data = agtf._Data([convert(values)], np.arange(10_000), np.arange(1), None)
     count, mean, variance = agtf._profile(data, labels, 2)[0]
     for c in range(2):
         exact = values[labels == c].astype(np.longdouble)
@@ -153,7 +153,7 @@ def test_profile_goes_over_blocks_and_leaves_sparse_views_sparse(monkeypatch):
     table, labels = sparse.random_array((n, 40), density=0.1, format="csr", rng=rng), rng.integers(0, k, n)
     seen = rng.random((n, 2)) > 0.3
     dense = table.toarray()
-    data = agtf._Data([table, dense], ["views[1]", "views[0]"], rng.permutation(n), np.array([1, 0]), seen)
+    data = agtf._Data([table, dense], rng.permutation(n), np.array([1, 0]), seen)
     blocks, whole = [], agtf._moments
 
     def watched(rows, label, k):

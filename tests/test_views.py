@@ -135,7 +135,7 @@ def test_features_of_arrays_have_the_given_names(framed, tmp_path):
         ({"blood": list("abc")}, ValueError, "feature_names must be 4 different names for 'blood', got 3"),
         ({"blood": list("abca")}, ValueError, "feature_names must be 4 different names for 'blood', got 4"),
         ({"soil": list("uvwxyz")}, ValueError, "feature_names: 'soil' is a DataFrame with names of its own"),
-        ([list("abcd")], TypeError, "feature_names must be a dict of lists by view name, got list"),
+        ([list("abcd")], TypeError, "feature_names must be a dict of lists by view name, got "),
     ],
 )
 def test_wrong_names_of_features_are_refused(framed, names, error, words):
@@ -209,7 +209,7 @@ def test_bad_options_are_refused_before_any_work(monkeypatch, views, k, options,
     def work(*given):
         raise AssertionError("has begun to work")
 
-    for name in ("_arrange", "_observed", "_fit_scaling"):
+    for name in ("_arrange", "_observed", "_first_scaling"):
         monkeypatch.setattr(agtf, name, work)
     with pytest.raises(error, match=words):
         agtf.cluster(views, k, **options)
