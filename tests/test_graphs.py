@@ -185,7 +185,7 @@ def prepared(views, k, **options):
     """The rows with their graph, and the anchors."""
     given = {**agtf.AGTF().get_params(), **options}
     s = agtf._resolve(given, k, views[0].shape[0], len(views))
-    rows, _, anchors = agtf._prepare(agtf._as_tables(views), None, s, np.random.RandomState(0), agtf._Progress(0))
+    rows, _, anchors = agtf._prepare(agtf._as_tables(views), None, s, agtf._Progress(0))
     return rows, anchors
 
 

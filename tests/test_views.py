@@ -80,11 +80,11 @@ def test_predict_matches_columns_and_rows_by_name(framed):
     np.testing.assert_array_equal(agtf.AGTF(3).fit(frames).predict(turned), result.labels)
     stored = [sparse.csr_array(view) for view in views]  # nothing to match by
     np.testing.assert_array_equal(result.predict(stored), result.labels)
-    with pytest.raises(ValueError, match=r"views\[1\] lacks the column 'v' \(2 absent, 0 unknown\)"):
+    with pytest.raises(ValueError, match=r"columns of views\[1\] are not .* 2 absent \['v', 'z'\], 0 unknown"):
         result.predict([frames[0], frames[1].drop(columns=["v", "z"])])
-    with pytest.raises(ValueError, match=r"views\[0\] has the unknown column 'more' \(0 absent, 1 unknown\)"):
+    with pytest.raises(ValueError, match=r"columns of views\[0\] are not .* 0 absent \[\], 1 unknown \['more'\]"):
         result.predict([frames[0].assign(more=1.0), frames[1]])
-    with pytest.raises(ValueError, match=r"views\[0\] lacks the column 'a' \(1 absent, 1 unknown\)"):
+    with pytest.raises(ValueError, match=r"columns of views\[0\] are not .* 1 absent \['a'\], 1 unknown \['A'\]"):
         result.predict([frames[0].rename(columns={"a": "A"}), frames[1]])
 
 
@@ -94,9 +94,9 @@ def test_predict_matches_views_by_name(framed):
     assert result.view_names == ["blood", "7"] and result.slices == ["blood", "7", "joint"]
     np.testing.assert_array_equal(result.predict({7: views[1], "blood": views[0]}), result.labels)
     np.testing.assert_array_equal(result.predict(views), result.labels)
-    with pytest.raises(ValueError, match="unknown view 'urine': the model was fitted on 'blood', '7'"):
+    with pytest.raises(ValueError, match=r"the views are not .*: 1 absent \['blood'\], 1 unknown \['urine'\]"):
         result.predict({"urine": views[0], 7: views[1]})
-    with pytest.raises(ValueError, match="no view '7': the model was fitted on"):
+    with pytest.raises(ValueError, match=r"the views are not .*: 1 absent \['7'\], 0 unknown"):
         result.predict({"blood": views[0]})
 
 
@@ -393,6 +393,6 @@ def test_masked_numbers_are_missing():
 def test_descriptions_compare_by_identity_and_samples_have_numbers():
     result = agtf.cluster(blobs(n=60)[0], 3)
     assert result.describe() != result.describe()
-    with pytest.raises(IndexError, match="there are 60 samples, none with the number 60"):
+    with pytest.raises(IndexError):
         result.explain(60)
     assert result.explain(-1).sample == 59
