@@ -2280,7 +2280,6 @@ _FORMAT = 3  # of the files that `Result.save` writes
 _SAVED = {kind.__name__: kind for kind in (_Anchors, _Scheme, _Scaling)}  # what may be in them besides arrays and words
 
 
-@dataclass(eq=False)
 class Result:
     """What `cluster` found. V views, m anchors, k clusters; all arrays are in the order of the given samples and views.
 
@@ -2292,10 +2291,9 @@ class Result:
     memberships : (n, k) array
         How sure the factorisation is of each cluster, rows summing to 1: the root of Q's load, averaged over the
         slices, fair to clusters of all sizes; what a row lacks of a full load is filled by its anchors' votes.
-    anchor_memberships : (V, m, k) array
-        For every view the probability that an anchor belongs to each cluster: G, its slices moved to their views.
-    joint_memberships : (m, k) array or None
-        The same for the slice of all features together.
+    anchor_memberships, joint_memberships : (V, m, k) array, (m, k) array or None
+        For every view, and for all features together, the probability that an anchor belongs to each cluster: G, its
+        slices moved to their views.
     anchors, anchor_labels : (m,) int arrays
         Which samples are the anchors, draw after draw, and the clusters that they vote for, over all slices.
     view_agreement : (V,) or (V + 1,) array
@@ -2305,35 +2303,18 @@ class Result:
     history : dict of (n_iter,) arrays
         "Q-H", "Q-J", "G-F": the residuals; "objective" = "fit" + lambda1 * "H_norm" + lambda2 * "G_norm";
         "mu", "rho", "sigma": the penalties.
-    options : dict
-        The options in force, automatic values filled in.
+    options, seconds : dicts
+        The options in force, automatic values filled in; how long each stage took.
     view_names, feature_names, sample_names : lists
         Names of the views; of every view those of its features or None; those of the samples or None.
-    seconds : dict
-        How long each stage took.
     """
 
-    labels: np.ndarray
-    memberships: np.ndarray
-    anchor_memberships: np.ndarray
-    joint_memberships: np.ndarray | None
-    anchors: np.ndarray
-    anchor_labels: np.ndarray
-    view_agreement: np.ndarray
-    n_iter: int
-    stopped_by: str
-    history: dict
-    options: dict
-    view_names: list
-    feature_names: list
-    sample_names: list | None
-    seconds: dict
-    _index: np.ndarray  # (n, slices, neighbours), the graph
-    _weight: np.ndarray
-    _anchors: _Anchors
-    _profile: list  # of every view what `_profile` returns
-    _told: np.ndarray  # share of the samples about which a slice tells something
-    _sources: list | None = None  # of every chunk the views, delayed, if they were dask arrays: then there is no graph
+    # Besides: _index and _weight (n, slices, neighbours), the graph; _anchors; _profile, the moments of every view's
+    # clusters; _told, the share of the samples about which a slice tells something.
+    _sources = None  # of every chunk the views, delayed, if they were dask arrays: then there is no graph
+
+    def __init__(self, **fields):
+        vars(self).update(fields)
 
     def __repr__(self):
         (n, k), (V, m, _) = self.memberships.shape, self.anchor_memberships.shape
@@ -2396,7 +2377,8 @@ class Result:
             return self
         index, weight = map(np.concatenate, zip(*self._graphs(self._sources)))
         labels, memberships = _computed([self.labels, self.memberships])
-        return replace(self, labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None)
+        found = dict(labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None)
+        return Result(**(vars(self) | found))
 
     def _check_kept(self):
         if any(future.cancelled() for future in _futures(self.labels, self.memberships)):
@@ -2432,20 +2414,19 @@ class Result:
     def describe(self, cluster=None):
         """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
 
-        All clusters, line c for cluster c: `sizes`; `certainty`, the mean membership of the samples in their cluster;
-        `mixing` (k, k), the mean memberships of a cluster's samples in all clusters; `closest`, the other cluster with
-        the highest of these; `confused`, the share of the samples with a membership above 0.1 in that one; `agreement`
-        (k, slices), the share of the samples whose label the slice alone would give, by its anchors' votes; `views`,
-        `features` and `differences` (k, 3), what sets it apart most; `typical` (k, 8), the samples with the highest
-        memberships, of equal ones those with most of their anchors' votes.
+        All clusters, line c for cluster c: `sizes`; `certainty`, the mean membership of its samples; `mixing` (k, k),
+        their mean memberships in all clusters; `closest`, the other cluster with the highest of these; `confused`, the
+        share of the samples with a membership above 0.1 there; `agreement` (k, slices), the share of the samples whose
+        label the slice alone would give, by its anchors' votes; `views`, `features` and `differences` (k, 3), what sets
+        it apart most; `typical` (k, 8), the samples with the highest memberships, of equal ones with the most votes.
 
         One cluster: the same about it, `views`, `features`, `differences`, `means` and `other_means` of all features,
-        the most different first, in the units of the data; `anchors` that stand for it, the most certain first, and
-        `anchor_certainty`; `border`, its samples with a membership above 0.1 in another cluster, the most torn first,
-        `neighbours`, that other cluster, and `border_memberships` (samples, 2) in both.
+        the most different first, in the units of the data; its `anchors` and `anchor_certainty`, the most certain
+        first; `border`, its samples with a membership above 0.1 in another cluster, the most torn first, `neighbours`,
+        that other cluster, and `border_memberships` (samples, 2) in both.
 
         Differences are standardised (Cohen's d): the mean of the cluster less that of all other samples, divided by
-        the standard deviation within these two groups; at most 1000. Samples not seen in a view are left out there.
+        the standard deviation within these two groups, at most 1000; samples not seen in a view are left out there.
         """
         result, k = self.compute(), self.memberships.shape[1]
         if cluster is None:
@@ -2473,9 +2454,9 @@ class Result:
             return x.item() if isinstance(x, np.generic) else repr(x)
 
         facts = {"format": _FORMAT, "agtf": __version__, "result": vars(self.compute())}
-        facts = json.dumps(facts, default=written)
+        text = json.dumps(facts, default=written)
         with open(path, "wb") as file:
-            np.savez_compressed(file, facts=facts, **arrays)
+            np.savez_compressed(file, facts=text, **arrays)
 
     def __getstate__(self):
         return vars(self.compute()) | {"agtf": __version__}
@@ -2523,8 +2504,8 @@ def _matched(old, new, what):
     return [at[name] for name in old]
 
 
-def _as_fitted(source, anchors, means=None):
-    """A pair of views and mask as rows in blocks that can be joined to the anchors."""
+def _joined(source, anchors, means=None):
+    """A pair of views and mask as rows in blocks, joined to the anchors."""
     given, mask = source
     given = replace(given, tables=list(given.tables))
     for v, scaling in enumerate(anchors.schemes[0].scalings):
@@ -2536,30 +2517,26 @@ def _as_fitted(source, anchors, means=None):
         _fill_holes(given, means)
     seen = _observed(given, mask)
     n, V = seen.shape
-    return _Rows(_Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen))
+    rows = _Rows(_Data(given.tables, given.where, np.arange(n), np.arange(V), None if seen.all() else seen))
+    rows.join(anchors)
+    return rows
 
 
 def _voted(source, model, n_jobs=1):
     """Of every row the shares of the anchors' votes (n, k)."""
     anchors, memberships, means = model
-
-    def vote(block):
-        _join(block, anchors)
-        votes = _votes(block.index, block.weight, memberships).sum(axis=1) + 1e-300
-        block.index = block.weight = None
-        return votes / votes.sum(axis=1, keepdims=True)
-
     with _limits(n_jobs):
-        rows = _as_fitted(source, anchors, means)
-        return np.concatenate([np.empty((0, memberships.shape[2])), *rows.map(vote)])
+        rows = _joined(source, anchors, means)
+        votes = rows.map(lambda block: _votes(block.index, block.weight, memberships).sum(axis=1))
+    votes = np.concatenate([np.empty((0, memberships.shape[2])), *votes]) + 1e-300
+    return votes / votes.sum(axis=1, keepdims=True)
 
 
 def _graph(source, anchors):
     """Indices and weights of the graph of a chunk's rows."""
     with _limits(1):
-        rows = _as_fitted(source, anchors)
-        rows.join(anchors)
-        return rows.gather("index"), rows.gather("weight")
+        rows = _joined(source, anchors)
+    return rows.gather("index"), rows.gather("weight")
 
 
 # ======================================================================================================================
@@ -2574,102 +2551,87 @@ PAPER = dict(
 Its scores depend on the order of the rows: rows sorted by class and the same rows shuffled give different partitions.
 """
 
-_OPTIONS = {  # what an option may be: some words; a number of this type, at least so large. Arrays: see `_resolve`
-    "impute": ((None, "mean"), None, 0),
-    "scale": (SCALES, None, 0),
-    "anchors": (ANCHORS, None, 0),
-    "n_anchors": (("auto",), Real, 0),
-    "n_draws": (("auto",), Integral, 1),
-    "n_neighbors": (("auto",), Integral, 1),
-    "init": (("spectral", "identity"), None, 0),
-    "lambda1": (("auto",), Real, 0),
-    "lambda2": (("auto",), Real, 0),
-    "penalty": (("auto",), Real, 1e-300),
-    "growth": ((), Real, 1),
-    "tol": ((), Real, 0),
-    "max_iter": ((), Integral, 0),
-}
-_NEIGHBOURS = 8  # 5 to 12 measure alike
+_OPTIONS = {  # the words that an option may be, the type and the least value of its numbers; the rest is in `_resolve`
+    "impute": ((None, "mean"), None, 0), "scale": (SCALES, None, 0), "anchors": (ANCHORS, None, 0),
+    "n_anchors": (("auto",), Real, 0), "n_draws": (("auto",), Integral, 1), "n_neighbors": (("auto",), Integral, 1),
+    "init": (("spectral", "identity"), None, 0), "lambda1": (("auto",), Real, 0), "lambda2": (("auto",), Real, 0),
+    "penalty": (("auto",), Real, 1e-300), "growth": ((), Real, 1), "tol": ((), Real, 0), "max_iter": ((), Integral, 0),
+}  # fmt: skip
 # The options resolved for n samples in V views: nothing is "auto" but lambda1 and lambda2, which depend on the start.
 # `schemes` are pairs of words, one per view, and of draws of anchors that see the views so; `m` anchors are in a draw.
 _Settings = namedtuple(
-    "_Settings",
-    "k impute schemes anchors m draws neighbours joint normalize init in_given_order norm lambda1 lambda2 penalty "
-    "growth tol max_iter rng",
+    "_Settings", "k schemes anchors m draws neighbours joint init in_given_order norm lambda1 lambda2 penalty rng"
 )
+_NEIGHBOURS = 8  # 5 to 12 measure alike
 
 
 def _resolve(given, k, n, V, fewest=2):
     """Check the options against n samples in V views, before any work, and fill in what is automatic."""
     k = _whole("the number of clusters", k, fewest, n, f"lie between {fewest} and the number of samples, {n}")
     for name, (words, kind, least) in _OPTIONS.items():
-        value = given[name]
-        is_word = isinstance(value, (str, type(None)))
-        if is_word and value in words or name in ("scale", "anchors", "init") and np.ndim(value):
-            continue
-        fits = kind is not None and isinstance(value, kind)
-        if not fits or not least <= value < np.inf:
-            choices = list(map(repr, words))
-            if kind is not None:
-                choices.append(f"{'an int' if kind is Integral else 'a number'} of at least {least}")
-            kind_of_error = ValueError if fits or isinstance(value, str) else TypeError
-            raise kind_of_error(f"{name} must be {' or '.join(choices)}, got {value!r}")
+        value, choices = given[name], list(map(repr, words))
+        if kind is not None:
+            choices.append(f"{'an int' if kind is Integral else 'a number'} of at least {least}")
+        if isinstance(value, (str, type(None))):
+            good = value in words
+        elif kind is None:
+            good = name in ("scale", "anchors", "init")  # arrays, of which below
+        else:
+            good = isinstance(value, kind) and least <= value < np.inf
+        if not good:
+            raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
     _check_norm_options(given["p"], given["axis"], given["fft_norm"])
 
-    scales = [given["scale"]] * V if np.ndim(given["scale"]) == 0 else given["scale"]
+    scales = list(given["scale"]) if np.ndim(given["scale"]) else [given["scale"]] * V
     if len(scales) != V:
         raise ValueError(f"scale has {len(scales)} entries for {V} views: give one, or one per view")
     for scale in scales:
         _check_choice("scale", scale, SCALES)
 
-    anchors, m, drawn = given["anchors"], given["n_anchors"], False
+    anchors, m = given["anchors"], given["n_anchors"]
+    drawn = isinstance(anchors, str) and anchors != "vda"
     if not isinstance(anchors, str):
         anchors = np.asarray(anchors)
         m, whole = anchors.size, anchors.ndim == 1 and anchors.dtype.kind in "iu"
         if m < 2 or not whole or anchors.min() < 0 or anchors.max() >= n or len(np.unique(anchors)) < m:
             raise ValueError(f"anchors must be at least 2 different sample indices between 0 and {n - 1}")
+    elif m == "auto":
+        # Eight anchors a cluster at least, so that a sample's eight neighbours may all lie in its cluster.
+        m = max(min(5 * n // 6, max(_NEIGHBOURS * k, min(int(12 * np.sqrt(n)), 1000))), min(2 * k, n))
+    elif isinstance(m, Integral):
+        m = _whole("n_anchors", m, 2, n, f"lie between 2 and the number of samples, {n}")
+    elif 0 < m <= 1:
+        m = max(int(round(m * n)), 2)
     else:
-        drawn = anchors != "vda"
-        if m == "auto":
-            # Eight anchors a cluster at least, so that a sample's eight neighbours may all lie in its cluster.
-            m = max(min(5 * n // 6, max(_NEIGHBOURS * k, min(int(12 * np.sqrt(n)), 1000))), min(2 * k, n))
-        elif isinstance(m, Integral):
-            m = _whole("n_anchors", m, 2, n, f"lie between 2 and the number of samples, {n}")
-        elif 0 < m <= 1:
-            m = max(int(round(m * n)), 2)
-        else:
-            raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {m}; as a count it must be an int")
+        raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {m}; as a count it must be an int")
 
     draws = given["n_draws"]
     if draws == "auto":
         draws = 3 if drawn else 1
     elif draws > 1 and not drawn:
         raise ValueError("n_draws above 1 needs anchors that are drawn, 'medoid' or 'random'")
-    schemes, unit = [(scales, draws)], draws // 3
-    if isinstance(given["scale"], str) and given["scale"] == "auto" and unit > 0:
-        schemes = [(scales, draws - unit), (["unit"] * V, unit)]
+    schemes = [(scales, draws)]
+    if isinstance(given["scale"], str) and given["scale"] == "auto" and draws >= 3:
+        schemes = [(scales, draws - draws // 3), (["unit"] * V, draws // 3)]
     neighbours = min(_NEIGHBOURS, m - 1) if given["n_neighbors"] == "auto" else given["n_neighbors"]
     limits = f"be at least 1 and below the number of anchors, {m} (give more anchors or fewer neighbours)"
     neighbours = _whole("n_neighbors", neighbours, 1, m - 1, limits)
 
-    init, in_given_order = given["init"], given["axis"] == "sample"
-    if isinstance(init, str):
-        in_given_order = in_given_order or init == "identity"
-    else:
+    init, joint, rng = given["init"], bool(given["joint"]), given["random_state"]
+    if not isinstance(init, str):
         init = np.asarray(init)
         if init.shape != (n,) or init.dtype.kind not in "iu" or not np.array_equal(np.unique(init), np.arange(k)):
             raise ValueError(f"init must be ({n},) integer labels, among them every label from 0 to {k - 1}")
-    rng = given["random_state"]
+    in_given_order = given["axis"] == "sample" or isinstance(init, str) and init == "identity"
     if isinstance(rng, np.random.Generator):  # which scikit-learn does not take
         rng = rng.integers(2**32)
     # Numbers of one type, so that kernels compile once.
+    norm = _Norm(float(given["p"]), given["axis"], given["fft_norm"], (V + joint, k))
     lambda1, lambda2 = (x if x == "auto" else float(x) for x in (given["lambda1"], given["lambda2"]))
+    penalty = m * draws / k if given["penalty"] == "auto" else float(given["penalty"])
     return _Settings(
-        k, given["impute"] == "mean", schemes, anchors, m, int(draws), neighbours, bool(given["joint"]),
-        bool(given["normalize"]), init, in_given_order,
-        _Norm(float(given["p"]), given["axis"], given["fft_norm"], (V + bool(given["joint"]), k)), lambda1, lambda2,
-        m * draws / k if given["penalty"] == "auto" else float(given["penalty"]), float(given["growth"]),
-        float(given["tol"]), int(given["max_iter"]), check_random_state(rng),
+        k, schemes, anchors, m, int(draws), neighbours, joint, init, in_given_order, norm, lambda1, lambda2, penalty,
+        check_random_state(rng),
     )  # fmt: skip
 
 
@@ -2687,18 +2649,18 @@ def cluster(
     Parameters
     ----------
     views : list, or dict by name, of (n, d_v) arrays, DataFrames, SciPy sparse matrices or dask arrays
-        One table per view, one row per sample. A single table counts as one view. A row of NaN in a view means that
-        the sample was not observed there. DataFrames with the same row labels in another order are put in order.
-        With dask arrays the work is done chunk by chunk of rows, on the active client or on Dask's threads. The views
-        are read several times: persist them if they are slow to make; and every chunk costs a little in every step:
-        let it have some ten thousand rows. Options that need all rows in one place are refused.
+        One table per view, one row per sample; a single table is one view. A row of NaN in a view means that the sample
+        was not observed there. DataFrames with the same row labels in another order are put in order.
+        With dask arrays the work is done chunk by chunk of rows, on the active client or on Dask's threads. They are
+        read several times: persist them if they are slow to make, in chunks of some ten thousand rows, each of which
+        costs a little in every step. Options that need all rows in one place are refused.
     k : int
         Number of clusters, at least 2.
     mask : (n, V) bool array, NumPy or dask, or None
         Another way to tell what is missing: False where a sample was not observed in a view.
     join : {"inner", "outer"}
-        DataFrames are matched by their row labels, which must be the same; with "outer" the samples are all labels that
-        any of them has, missing in the others.
+        The row labels of DataFrames must be the same; with "outer" the samples are all labels that any of them has,
+        missing in the others.
     feature_names : dict of lists or None
         Names of the features of views that are no DataFrames, by the view's name ("view 0", ... in a list).
     impute : {None, "mean"}
@@ -2710,13 +2672,10 @@ def cluster(
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.
-    n_anchors : int, float or "auto"
-        A number, a rate of the samples, or "auto": 12 sqrt(n), at most 1000; at least 8 k, at most five sixths of n.
-        Fewer if there are fewer different rows.
-    n_draws : int or "auto"
-        How often anchors are drawn; the graphs of the draws are averaged. "auto" is 3, and 1 if they are not drawn.
-    n_neighbors : int or "auto"
-        Anchors of each draw that a sample is joined to; 8, or fewer if there are fewer anchors.
+    n_anchors, n_draws, n_neighbors : int or "auto"; n_anchors may be a float, a rate of the samples
+        How many anchors are drawn, how often (the graphs of the draws are averaged), and how many of each draw a sample
+        is joined to. "auto": 12 sqrt(n), at most 1000, at least 8 k, at most five sixths of n, fewer if there are fewer
+        different rows; 3, or 1 if they are not drawn; 8, or fewer if there are fewer anchors.
     joint, normalize : bool
         Whether all scaled features together make one more slice; whether the graph's columns are scaled so that S^T*H
         of a clean partition lies on the simplex.
@@ -2728,21 +2687,18 @@ def cluster(
         Weights of the norms of H and G. With "auto" the first shrinkage takes about a quarter (a fiftieth) of a
         typical leading singular value of H (of G, which is 0 at the identity start); much larger ones make G collapse.
     penalty, growth : float or "auto", float
-        First value of the penalties mu, rho and sigma, "auto": the number of all anchors / k; growth per iteration.
+        First value of the penalties mu, rho and sigma ("auto": all anchors / k), and their growth per iteration.
     tol, max_iter : float, int
         Stop when max |Q - H| and max |Q - J|, both relative to sqrt(k / n), a typical entry of H, and max |G - F| are
         at most `tol`, or after `max_iter` iterations.
     random_state : int, RandomState, Generator or None
         All randomness comes from it.
-    callback : callable or None
-        Called as callback(state) after each iteration; a true return value stops the run.
-    verbose : int
-        1 shows a progress line on standard error when the work takes longer than two seconds.
+    callback, verbose : callable or None, int
+        callback(state) is called after each iteration, a true return value stops the run; verbose=1 shows a progress
+        line on standard error when the work takes longer than two seconds.
     n_jobs : int or None
         Threads; None or -1: as many as NUMBA_NUM_THREADS allows. Tasks of Dask have one each.
 
-    Examples
-    --------
     >>> import agtf
     >>> views, y = agtf.digits_views()
     >>> result = agtf.cluster(views, 10)
@@ -2761,16 +2717,22 @@ def cluster(
 def _cluster(tables, k, mask, given, fewest):
     """`cluster` and `AGTF.fit`: check, arrange, scale, choose anchors, build graphs, start, iterate, read off."""
     s = _resolve(given, k, tables.n, len(tables.tables), fewest)
-    if tables.chunks is None:
-        _check_memory(tables.n, s)
-    else:
+    if tables.chunks is not None:
         possible = {"impute": [None], "anchors": ["medoid", "random"], "init": ["spectral"], "callback": [None]}
         for name, words in (possible | {"axis": ["cluster", "lateral", "view"]}).items():
             _check_choice(f"with dask arrays, whose rows are apart, {name}", given[name], words)
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        # Refused before a byte is allocated: three tensors, the graph twice, embeddings.
+        needed = tables.n * (s.norm.shape[0] * (24 * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+        if needed > there:
+            need = f"{tables.n} samples in {s.k} clusters need about {needed:.1f} GiB besides the views"
+            hint = "cluster a sample of the rows and predict() the others, or give dask arrays"
+            raise MemoryError(f"{need}, this machine has {there:.1f} GiB: {hint}")
     if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
-    if s.impute:
+    if given["impute"]:
         _fill_holes(tables)
     progress = _Progress(given["verbose"])
     with _limits(given["n_jobs"]):
@@ -2778,7 +2740,7 @@ def _cluster(tables, k, mask, given, fewest):
         rows.join_others(anchors)
         progress("finding a start")
         mass = rows.sum(_mass, anchors.m)
-        scale = _simplex_scale(mass, s.k) if s.normalize else np.ones_like(mass)
+        scale = _simplex_scale(mass, s.k) if given["normalize"] else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
         rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
         F, W = _start(rows, at, anchors, s)
@@ -2793,7 +2755,7 @@ def _cluster(tables, k, mask, given, fewest):
         def watch(iteration, gap, W, G, F, history):
             # Gaps shrink like powers of the penalties, so their logarithm tells how far the way is.
             gaps.append(gap)
-            first, least, last = np.log(np.maximum([gaps[0], min(gaps), s.tol], 1e-300))
+            first, least, last = np.log(np.maximum([gaps[0], min(gaps), given["tol"]], 1e-300))
             share = min((first - least) / (first - last), 1.0) if first > last else 1.0
             progress.show(share, f"iteration {iteration}, gap {gap:.1e}")
             if given["callback"] is None:
@@ -2805,8 +2767,8 @@ def _cluster(tables, k, mask, given, fewest):
 
         progress("iterating")
         gaps, different = [], len(rows.data.distinct)
-        iterations = s.max_iter if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
-        run = _Run(s.norm, lambda1, lambda2, s.penalty, s.growth, s.tol, iterations, watch)
+        iterations = int(given["max_iter"]) if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
+        run = _Run(s.norm, lambda1, lambda2, s.penalty, float(given["growth"]), float(given["tol"]), iterations, watch)
         G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
         progress("reading off")
         found, together, empty = _read_off(rows, at, anchors, G, s)
@@ -2825,24 +2787,11 @@ def _cluster(tables, k, mask, given, fewest):
     return result
 
 
-def _check_memory(n, s):
-    """Refuse what cannot fit before a byte is allocated: three tensors, the graph twice, embeddings."""
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        needed = n * (s.norm.shape[0] * (24 * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-        if needed > there:
-            need = f"{n} samples in {s.k} clusters need about {needed:.1f} GiB besides the views"
-            hint = "cluster a sample of the rows and predict() the others, or give dask arrays"
-            raise MemoryError(f"{need}, this machine has {there:.1f} GiB: {hint}")
-
-
 def _prepare(tables, mask, s, progress):
     """From views to anchor graphs: the rows in blocks, the anchors' positions, the anchors. Near rows are joined."""
     progress("reading views")
-    if tables.chunks is None:
-        rows = _Rows(_arrange(tables, mask, not s.in_given_order, s.schemes))
-    else:
-        rows = _DaskRows(tables, mask, s)
+    chunked = tables.chunks is not None
+    rows = _DaskRows(tables, mask, s) if chunked else _Rows(_arrange(tables, mask, not s.in_given_order, s.schemes))
     progress("choosing anchors")
     at = _choose_anchors(rows.near.data, s, s.rng)
     progress("building graphs")
@@ -2887,11 +2836,8 @@ def _prune_filled(block, anchor_labels):
 
 
 def _read_off(rows, at, anchors, G, s):
-    """What is in the factors for the `Result`, in the order of the given samples and views.
-
-    Returns, too, the share of the anchors that are, by H alone, in the cluster that they vote for, and the number of
-    clusters that are empty.
-    """
+    """What the `Result` needs, in the order of the given samples and views; the share of the anchors that are, by H
+    alone, in the cluster that they vote for; the number of clusters that are empty."""
     V, k = s.norm.shape
     mass = rows.sum(lambda block: (block.H**2).sum(axis=0)).reshape(V, k).sum(axis=1)
     mass = mass / mass.sum()
@@ -2913,8 +2859,7 @@ def _read_off(rows, at, anchors, G, s):
         # What a row lacks of a full load its anchors fill: entries are larger in small clusters, so that 18 % of a
         # small one may win over 69 % of a big one. Without any edge all clusters are alike.
         consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
-        told = np.ones(votes.shape[:2], bool)  # by the joint slice always
-        told[:, : block.told.shape[1]] = block.told
+        told = np.column_stack([block.told, np.ones((len(votes), V - block.told.shape[1]), bool)])  # the joint slice
         agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
         soft = np.sqrt(consensus)  # loads promise more than they keep, their roots do not (see the benchmarks)
         block.memberships = soft / soft.sum(axis=1, keepdims=True)
@@ -2930,15 +2875,11 @@ def _read_off(rows, at, anchors, G, s):
     schemes = [replace(x, **{name: [getattr(x, name)[v] for v in views] for name in parts}) for x in anchors.schemes]
     anchor_labels, by_H = memberships.mean(axis=0).argmax(axis=1), rows.take("by_H", at)
     found = dict(
-        anchor_memberships=memberships[: len(views)],
-        joint_memberships=memberships[-1] if s.joint else None,
-        anchors=rows.numbers[at],
-        anchor_labels=anchor_labels,
-        view_agreement=(agreeing / np.maximum(told, 1))[slices],
-        _told=(told / rows.data.n)[slices],
+        anchor_memberships=memberships[: len(views)], joint_memberships=memberships[-1] if s.joint else None,
+        anchors=rows.numbers[at], anchor_labels=anchor_labels, view_agreement=(agreeing / np.maximum(told, 1))[slices],
+        _told=(told / rows.data.n)[slices], **rows.outcome(slices, k),
         _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views]),
-        **rows.outcome(slices, k),
-    )
+    )  # fmt: skip
     return found, ((by_H < 0) | (by_H == anchor_labels)).mean(), np.count_nonzero(members == 0)
 
 
@@ -2987,22 +2928,19 @@ class _Progress:
         if self.stage is not None:
             self.seconds[self.stage] = now - self.since
         self.stage, self.since = stage, now
-        if stage != "done":
-            self.show(0.0)
-        elif self.shown:
-            self.write(f"agtf done in {now - self.started:.1f} s", "\n")
+        self.show(0.0)
 
     def show(self, share, detail=""):
         """Tell how much of the stage is done, from 0 to 1; the time left is the time taken by what is left."""
-        now = time.perf_counter()
-        if self.verbose and now - self.started >= 2.0 and now - self.shown >= (0.1 if self.redraws else 2.0):
+        now, done = time.perf_counter(), self.stage == "done"
+        due = now - self.started >= 2.0 and now - self.shown >= (0.1 if self.redraws else 2.0)
+        if self.verbose and (self.shown if done else due):
             self.shown = now
             left = f"{(now - self.since) * (1 - share) / share:5.0f} s left" if share > 0 else ""
-            bar = f"[{'#' * round(20 * share):20}] {share:4.0%}"
-            self.write(f"agtf {self.stage:16} {bar} {left} {detail}", "" if self.redraws else "\n")
-
-    def write(self, line, end):
-        print(f"\r{line:<78}" if self.redraws else line, end=end, file=sys.stderr, flush=True)
+            line = f"agtf {self.stage:16} [{'#' * round(20 * share):20}] {share:4.0%} {left} {detail}"
+            line = f"agtf done in {now - self.started:.1f} s" if done else line
+            start, end = "\r" if self.redraws else "", "" if self.redraws and not done else "\n"
+            print(f"{start}{line:<78}", end=end, file=sys.stderr, flush=True)
 
 
 class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
@@ -3062,9 +3000,7 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
             validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         return self.result_.predict_memberships(X, mask, self.n_jobs)
 
-    def transform(self, X, mask=None):
-        """The same as `predict_proba`, for pipelines."""
-        return self.predict_proba(X, mask)
+    transform = predict_proba  # for pipelines
 
     def fit_transform(self, X, y=None, mask=None):
         """The same as `fit`, then `transform`; what the factorisation says is in `result_.memberships`."""

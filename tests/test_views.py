@@ -1,12 +1,10 @@
 """What comes in: tables matched by their names, numbers that can't be told apart, options refused before any work."""
 
-import dataclasses
-
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sparse
-from conftest import blobs, needs_jit
+from conftest import blobs, changed, needs_jit
 from test_cluster import accuracy, test_bad_input_is_named
 
 import agtf
@@ -325,7 +323,7 @@ def test_explain_says_when_the_votes_favour_another_cluster():
     result = agtf.cluster(views, 3)
     label = result.labels[0]
     assert result.explain(0).favoured == label and "although" not in str(result.explain(0))
-    moved = dataclasses.replace(result, labels=np.where(np.arange(60) == 0, (label + 1) % 3, result.labels))
+    moved = changed(result, labels=np.where(np.arange(60) == 0, (label + 1) % 3, result.labels))
     why = moved.explain(0)
     assert why.favoured == label
     first = f"sample 0 is in cluster {(label + 1) % 3}, although its anchors' votes favour cluster {label}"
