@@ -2565,11 +2565,12 @@ _Settings = namedtuple(
 _NEIGHBOURS = 8  # 5 to 12 measure alike
 
 
-def _resolve(given, k, n, V, fewest=2):
-    """Check the options against n samples in V views, before any work, and fill in what is automatic."""
-    k = _whole("the number of clusters", k, fewest, n, f"lie between {fewest} and the number of samples, {n}")
+def _resolve(o, n, V, fewest=2):
+    """Check the options in an `AGTF` for n samples in V views, before any work, and fill in what is automatic."""
+    limits = f"lie between {fewest} and the number of samples, {n}"
+    k = _whole("the number of clusters", o.n_clusters, fewest, n, limits)
     for name, (words, kind, least) in _OPTIONS.items():
-        value, choices = given[name], list(map(repr, words))
+        value, choices = getattr(o, name), list(map(repr, words))
         if kind is not None:
             choices.append(f"{'an int' if kind is Integral else 'a number'} of at least {least}")
         if isinstance(value, (str, type(None))):
@@ -2580,15 +2581,15 @@ def _resolve(given, k, n, V, fewest=2):
             good = isinstance(value, kind) and least <= value < np.inf
         if not good:
             raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
-    _check_norm_options(given["p"], given["axis"], given["fft_norm"])
+    _check_norm_options(o.p, o.axis, o.fft_norm)
 
-    scales = list(given["scale"]) if np.ndim(given["scale"]) else [given["scale"]] * V
+    scales = list(o.scale) if np.ndim(o.scale) else [o.scale] * V
     if len(scales) != V:
         raise ValueError(f"scale has {len(scales)} entries for {V} views: give one, or one per view")
     for scale in scales:
         _check_choice("scale", scale, SCALES)
 
-    anchors, m = given["anchors"], given["n_anchors"]
+    anchors, m = o.anchors, o.n_anchors
     drawn = isinstance(anchors, str) and anchors != "vda"
     if not isinstance(anchors, str):
         anchors = np.asarray(anchors)
@@ -2605,30 +2606,30 @@ def _resolve(given, k, n, V, fewest=2):
     else:
         raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {m}; as a count it must be an int")
 
-    draws = given["n_draws"]
+    draws = o.n_draws
     if draws == "auto":
         draws = 3 if drawn else 1
     elif draws > 1 and not drawn:
         raise ValueError("n_draws above 1 needs anchors that are drawn, 'medoid' or 'random'")
     schemes = [(scales, draws)]
-    if isinstance(given["scale"], str) and given["scale"] == "auto" and draws >= 3:
+    if isinstance(o.scale, str) and o.scale == "auto" and draws >= 3:
         schemes = [(scales, draws - draws // 3), (["unit"] * V, draws // 3)]
-    neighbours = min(_NEIGHBOURS, m - 1) if given["n_neighbors"] == "auto" else given["n_neighbors"]
+    neighbours = min(_NEIGHBOURS, m - 1) if o.n_neighbors == "auto" else o.n_neighbors
     limits = f"be at least 1 and below the number of anchors, {m} (give more anchors or fewer neighbours)"
     neighbours = _whole("n_neighbors", neighbours, 1, m - 1, limits)
 
-    init, joint, rng = given["init"], bool(given["joint"]), given["random_state"]
+    init, joint, rng = o.init, bool(o.joint), o.random_state
     if not isinstance(init, str):
         init = np.asarray(init)
         if init.shape != (n,) or init.dtype.kind not in "iu" or not np.array_equal(np.unique(init), np.arange(k)):
             raise ValueError(f"init must be ({n},) integer labels, among them every label from 0 to {k - 1}")
-    in_given_order = given["axis"] == "sample" or isinstance(init, str) and init == "identity"
+    in_given_order = o.axis == "sample" or isinstance(init, str) and init == "identity"
     if isinstance(rng, np.random.Generator):  # which scikit-learn does not take
         rng = rng.integers(2**32)
     # Numbers of one type, so that kernels compile once.
-    norm = _Norm(float(given["p"]), given["axis"], given["fft_norm"], (V + joint, k))
-    lambda1, lambda2 = (x if x == "auto" else float(x) for x in (given["lambda1"], given["lambda2"]))
-    penalty = m * draws / k if given["penalty"] == "auto" else float(given["penalty"])
+    norm = _Norm(float(o.p), o.axis, o.fft_norm, (V + joint, k))
+    lambda1, lambda2 = (x if x == "auto" else float(x) for x in (o.lambda1, o.lambda2))
+    penalty = m * draws / k if o.penalty == "auto" else float(o.penalty)
     return _Settings(
         k, schemes, anchors, m, int(draws), neighbours, joint, init, in_given_order, norm, lambda1, lambda2, penalty,
         check_random_state(rng),
@@ -2705,22 +2706,22 @@ def cluster(
     >>> result.labels.shape, result.memberships.shape
     ((1797,), (1797, 10))
     """
-    given = dict(
-        join=join, impute=impute, scale=scale, anchors=anchors, n_anchors=n_anchors, n_draws=n_draws,
-        n_neighbors=n_neighbors, joint=joint, normalize=normalize, init=init, axis=axis, p=p, lambda1=lambda1,
-        lambda2=lambda2, fft_norm=fft_norm, penalty=penalty, growth=growth, tol=tol, max_iter=max_iter,
+    options = AGTF(
+        k, join=join, feature_names=feature_names, impute=impute, scale=scale, anchors=anchors, n_anchors=n_anchors,
+        n_draws=n_draws, n_neighbors=n_neighbors, joint=joint, normalize=normalize, init=init, axis=axis, p=p,
+        lambda1=lambda1, lambda2=lambda2, fft_norm=fft_norm, penalty=penalty, growth=growth, tol=tol, max_iter=max_iter,
         random_state=random_state, callback=callback, verbose=verbose, n_jobs=n_jobs,
     )  # fmt: skip
-    return _cluster(_as_tables(views, join=join, feature_names=feature_names), k, mask, given, fewest=2)
+    return _cluster(_as_tables(views, join=join, feature_names=feature_names), mask, options, fewest=2)
 
 
-def _cluster(tables, k, mask, given, fewest):
+def _cluster(tables, mask, o, fewest):
     """`cluster` and `AGTF.fit`: check, arrange, scale, choose anchors, build graphs, start, iterate, read off."""
-    s = _resolve(given, k, tables.n, len(tables.tables), fewest)
+    s = _resolve(o, tables.n, len(tables.tables), fewest)
     if tables.chunks is not None:
         possible = {"impute": [None], "anchors": ["medoid", "random"], "init": ["spectral"], "callback": [None]}
         for name, words in (possible | {"axis": ["cluster", "lateral", "view"]}).items():
-            _check_choice(f"with dask arrays, whose rows are apart, {name}", given[name], words)
+            _check_choice(f"with dask arrays, whose rows are apart, {name}", getattr(o, name), words)
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         # Refused before a byte is allocated: three tensors, the graph twice, embeddings.
         needed = tables.n * (s.norm.shape[0] * (24 * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
@@ -2732,15 +2733,15 @@ def _cluster(tables, k, mask, given, fewest):
     if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
-    if given["impute"]:
+    if o.impute:
         _fill_holes(tables)
-    progress = _Progress(given["verbose"])
-    with _limits(given["n_jobs"]):
+    progress = _Progress(o.verbose)
+    with _limits(o.n_jobs):
         rows, at, anchors = _prepare(tables, mask, s, progress)
         rows.join_others(anchors)
         progress("finding a start")
         mass = rows.sum(_mass, anchors.m)
-        scale = _simplex_scale(mass, s.k) if given["normalize"] else np.ones_like(mass)
+        scale = _simplex_scale(mass, s.k) if o.normalize else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
         rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
         F, W = _start(rows, at, anchors, s)
@@ -2755,26 +2756,28 @@ def _cluster(tables, k, mask, given, fewest):
         def watch(iteration, gap, W, G, F, history):
             # Gaps shrink like powers of the penalties, so their logarithm tells how far the way is.
             gaps.append(gap)
-            first, least, last = np.log(np.maximum([gaps[0], min(gaps), given["tol"]], 1e-300))
+            first, least, last = np.log(np.maximum([gaps[0], min(gaps), o.tol], 1e-300))
             share = min((first - least) / (first - last), 1.0) if first > last else 1.0
             progress.show(share, f"iteration {iteration}, gap {gap:.1e}")
-            if given["callback"] is None:
+            if o.callback is None:
                 return False
             H, Q = rows.gather("H"), np.maximum(rows.gather("z"), 0.0)
             J = rows.gather("J") if W is None else rows.gather("w") @ W
             tensors = (X.reshape(-1, *s.norm.shape) for X in (H, Q, J, G, F))
-            return given["callback"](State(iteration, *tensors, history, rows.data.rows))
+            return o.callback(State(iteration, *tensors, history, rows.data.rows))
 
         progress("iterating")
         gaps, different = [], len(rows.data.distinct)
-        iterations = int(given["max_iter"]) if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
-        run = _Run(s.norm, lambda1, lambda2, s.penalty, float(given["growth"]), float(given["tol"]), iterations, watch)
+        iterations = int(o.max_iter) if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
+        run = _Run(s.norm, lambda1, lambda2, s.penalty, float(o.growth), float(o.tol), iterations, watch)
         G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
         progress("reading off")
         found, together, empty = _read_off(rows, at, anchors, G, s)
     progress("done")
     history = {name: np.array(values) for name, values in history.items()}
-    options = {name: value for name, value in given.items() if name not in ("callback", "verbose", "n_jobs")}
+    options = o.get_params(deep=False)
+    for name in ("n_clusters", "feature_names", "callback", "verbose", "n_jobs"):  # which tell nothing about the result
+        del options[name]
     options |= {"n_anchors": anchors.m // anchors.draws, "n_draws": anchors.draws, "joint": s.joint}
     options |= {"n_neighbors": anchors.neighbours, "lambda1": lambda1, "lambda2": lambda2, "penalty": s.penalty}
     result = Result(
@@ -2977,10 +2980,8 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
         tables = _as_tables(X, join=self.join, feature_names=self.feature_names)
         self.n_features_in_ = sum(table.shape[1] for table in tables.tables)
-        given = self.get_params(deep=False)
-        del given["feature_names"]  # which the tables have by now
         # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
-        self.result_ = _cluster(tables, given.pop("n_clusters"), mask, given, fewest=1)
+        self.result_ = _cluster(tables, mask, self, fewest=1)
         self.n_iter_ = self.result_.n_iter
         return self
 
@@ -3040,8 +3041,7 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
     """
     tables = _as_tables(views)
     k_max = _whole("k_max", k_max, 2, tables.n - 1, f"lie between 2 and the number of samples less one, {tables.n - 1}")
-    given = AGTF(scale=scale, random_state=random_state).get_params()
-    s = _resolve(given, k_max, tables.n, len(tables.tables))
+    s = _resolve(AGTF(k_max, scale=scale, random_state=random_state), tables.n, len(tables.tables))
     with _limits(n_jobs):
         rows, _, anchors = _prepare(tables, mask, s, _Progress(0))
         parts = [p.spectrum for p in _projections(rows.near.head(_SAMPLE), anchors, k_max, k_max + 1, s.rng)]

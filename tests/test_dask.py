@@ -424,8 +424,7 @@ def test_tables_in_memory_are_read_by_blocks_too():
     views, y = blobs(n, 2)
     tables = agtf._as_tables(views)
     tables.tables = [table.view(Mapped) for table in tables.tables]
-    options = agtf.AGTF().get_params()
-    result = agtf._cluster(tables, options.pop("n_clusters") // 4, None, options, 2)
+    result = agtf._cluster(tables, None, agtf.AGTF(2), fewest=2)
     assert agtf.score(y, result.labels)["ACC"] == 1.0
     assert max(sizes) <= 8192 and sum(sizes) > 10 * n
 
