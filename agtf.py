@@ -27,11 +27,13 @@ import sys
 import threading
 import time
 import warnings
+from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from html import escape
+from numbers import Integral, Real
 from operator import attrgetter, itemgetter
 from string import Template
 from types import SimpleNamespace
@@ -2096,13 +2098,10 @@ def _leading(gram, norm, X):
 # ======================================================================================================================
 # 7 result
 
-_ARRAYS = "labels memberships anchor_memberships joint_memberships anchors anchor_labels view_agreement".split()
-_FACTS = ("n_iter", "stopped_by", "options", "view_names", "feature_names", "sample_names", "seconds")
-_CSR = ("data", "indices", "indptr")
-_FORMAT = 2
+_FORMAT = 3  # of the files that `Result.save` writes
+_SAVED = {kind.__name__: kind for kind in (_Anchors, _Scheme, _Scaling)}  # what may be in them besides arrays and words
 
 
-@dataclass(eq=False)
 class Result:
     """What `cluster` found. V views, m anchors, k clusters; all arrays are in the order of the given samples and views.
 
@@ -2114,15 +2113,11 @@ class Result:
     memberships : (n, k) array
         How sure the factorisation is of each cluster, rows summing to 1: the root of Q's load, averaged over the
         slices, fair to clusters of all sizes; what a row lacks of a full load is filled by its anchors' votes.
-    anchor_memberships : (V, m, k) array
-        For every view the probability that an anchor belongs to each cluster: G, with its slices moved to the views
-        they explain.
-    joint_memberships : (m, k) array or None
-        The same for the slice of all features together.
-    anchors : (m,) int array
-        Which samples are the anchors, one draw after the other.
-    anchor_labels : (m,) int array
-        The cluster that an anchor votes for, over all slices.
+    anchor_memberships, joint_memberships : (V, m, k) array, (m, k) array or None
+        For every view, and for all features together, the probability that an anchor belongs to each cluster: G, its
+        slices moved to their views.
+    anchors, anchor_labels : (m,) int arrays
+        Which samples are the anchors, draw after draw, and the clusters that they vote for, over all slices.
     view_agreement : (V,) or (V + 1,) array
         Share of the samples whose label is what that slice alone, by its anchors' votes, would give, among those about
         which it tells anything; the joint slice last.
@@ -2130,39 +2125,21 @@ class Result:
     history : dict of (n_iter,) arrays
         "Q-H", "Q-J", "G-F": the residuals; "objective" = "fit" + lambda1 * "H_norm" + lambda2 * "G_norm";
         "mu", "rho", "sigma": the penalties.
-    options : dict
-        The options in force, automatic values filled in.
+    options, seconds : dicts
+        The options in force, automatic values filled in; how long each stage took.
     view_names, feature_names, sample_names : lists
-        Names of the V views; of every view its features' names or None; names of the samples or None.
-    seconds : dict
-        How long each stage took.
+        Names of the views; of every view those of its features or None; those of the samples or None.
     """
 
-    labels: np.ndarray
-    memberships: np.ndarray
-    anchor_memberships: np.ndarray
-    joint_memberships: np.ndarray | None
-    anchors: np.ndarray
-    anchor_labels: np.ndarray
-    view_agreement: np.ndarray
-    n_iter: int
-    stopped_by: str
-    history: dict
-    options: dict
-    view_names: list
-    feature_names: list
-    sample_names: list | None
-    seconds: dict
-    _index: np.ndarray  # (n, slices, neighbours), the graph
-    _weight: np.ndarray
-    _anchors: _Anchors
-    _profile: list  # of every view what `_profile` returns
-    _told: np.ndarray  # share of the samples about which a slice tells something
-    _sources: list | None = None  # of every chunk the views, delayed, if they were dask arrays: then there is no graph
+    # Besides: _index and _weight (n, slices, neighbours), the graph; _anchors; _profile, the moments of every view's
+    # clusters; _told, the share of the samples about which a slice tells something.
+    _sources = None  # of every chunk the views, delayed, if they were dask arrays: then there is no graph
+
+    def __init__(self, **fields):
+        vars(self).update(fields)
 
     def __repr__(self):
-        n, k = self.memberships.shape
-        V, m, _ = self.anchor_memberships.shape
+        (n, k), (V, m, _) = self.memberships.shape, self.anchor_memberships.shape
         return f"<agtf.Result: {n} samples, {V} views, {k} clusters, {m} anchors, {self.n_iter} iterations>"
 
     @property
@@ -2177,21 +2154,31 @@ class Result:
     @property
     def scalings(self):
         """How every draw of anchors saw every view: a list per draw of "zscore", "unit", ... per view."""
-        names = [([scaling.name for scaling in x.scalings], x.draws) for x in self._anchors.schemes]
-        return [list(words) for words, draws in names for _ in range(draws)]
+        return [[scaling.name for scaling in x.scalings] for x in self._anchors.schemes for _ in range(x.draws)]
 
     def predict(self, views, mask=None, n_jobs=None):
         """Labels (n,) of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
 
-        `views`, `mask` and `n_jobs` as given to `cluster`: the same views with the same features; missing views as
-        there. Views of a dict and columns of DataFrames are matched by name where the model was fitted on names. From
-        dask arrays comes a lazy dask array.
+        `views`, `mask` and `n_jobs` are as in `cluster`, with the same views and features; views of a dict and columns
+        of DataFrames are matched by name where the model was fitted on names. Dask arrays give a lazy dask array.
         """
         return self.predict_memberships(views, mask, n_jobs).argmax(axis=1)
 
     def predict_memberships(self, views, mask=None, n_jobs=None):
         """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
-        given, means = self._matched(views), None
+        if isinstance(views, dict) and not sparse.issparse(views):
+            names, tables = list(map(str, views)), list(views.values())
+            views = {names[v]: tables[v] for v in _matched(self.view_names, names, "the views")}
+        given, fitted = _as_tables(views, fewest_rows=0), self._anchors.schemes[0].scalings
+        if len(given.tables) != len(fitted):
+            raise ValueError(f"got {len(given.tables)} view(s), the model was fitted on {len(fitted)}")
+        for v, table in enumerate(given.tables):
+            old, new, d = self.feature_names[v], given.feature_names[v], len(fitted[v].factor)
+            if old and new and old != new:
+                given.tables[v] = table[:, _matched(old, new, f"the columns of {given.where[v]}")]
+            elif table.shape[1] != d:
+                raise ValueError(f"{given.where[v]} has {table.shape[1]} features, the model was fitted on {d}")
+        means = None
         if self.options["impute"]:
             means = [count @ mean / max(count.sum(), 1) for count, mean, _ in self._profile]
         model = self._anchors, self._slice_memberships(), means
@@ -2199,54 +2186,40 @@ class Result:
             return _voted((given, mask), model, n_jobs)
         shared = _shared(model)
         parts = [_delayed(_voted, source, shared) for source in _sources(given, mask)]
-        return _as_dask(parts, given.chunks, (self.memberships.shape[1],), float)
+        return _as_dask(parts, given.chunks, self.memberships.shape[1:], float)
 
     def score(self, y_true):
         """The scores of the labels against (n,) classes, see `agtf.score`."""
         self._check_kept()
         return score(y_true, self.labels)
 
-    def _matched(self, views):
-        """New views as the tables that the model was fitted on, in its order."""
-        if isinstance(views, dict) and not sparse.issparse(views):
-            unknown, absent = set(map(str, views)) - set(self.view_names), set(self.view_names) - set(map(str, views))
-            if unknown or absent:
-                what = f"unknown view {min(unknown)!r}" if unknown else f"no view {min(absent)!r}"
-                raise ValueError(f"{what}: the model was fitted on {', '.join(map(repr, self.view_names))}")
-            views = {name: view for wanted in self.view_names for name, view in views.items() if str(name) == wanted}
-        given = _as_tables(views, fewest_rows=0)
-        fitted = self._anchors.schemes[0].scalings
-        if len(given.tables) != len(fitted):
-            raise ValueError(f"got {len(given.tables)} view(s), the model was fitted on {len(fitted)}")
-        for v, (table, scaling) in enumerate(zip(given.tables, fitted)):
-            old, new = self.feature_names[v], given.feature_names[v]
-            if old is not None and new is not None and old != new:
-                absent, unknown = [c for c in old if c not in new], [c for c in new if c not in old]
-                if absent or unknown:
-                    what = f"lacks the column {absent[0]!r}" if absent else f"has the unknown column {unknown[0]!r}"
-                    raise ValueError(f"{given.where[v]} {what} ({len(absent)} absent, {len(unknown)} unknown)")
-                table = table[:, [new.index(c) for c in old]]
-            d = table.shape[1]
-            if d != len(scaling.factor):
-                raise ValueError(f"{given.where[v]} has {d} features, the model was fitted on {len(scaling.factor)}")
-            given.tables[v] = table
-        return given
-
     def compute(self):
         """The same result with NumPy arrays where it has dask arrays, and with its graph; itself if it has none."""
         if self._sources is None:
             return self
-        self._check_kept()
-        shared = _shared(self._anchors)
-        graph = _computed([_delayed(_graph, source, shared) for source in self._sources])
-        index, weight = map(np.concatenate, zip(*graph))
+        index, weight = map(np.concatenate, zip(*self._graphs(self._sources)))
         labels, memberships = _computed([self.labels, self.memberships])
-        found = dict(labels=labels, memberships=memberships, _index=index, _weight=weight)
-        return replace(self, **found, _sources=None)
+        found = dict(labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None)
+        return Result(**(vars(self) | found))
 
     def _check_kept(self):
         if any(future.cancelled() for future in _futures(self.labels, self.memberships)):
             raise ValueError("the result lies with a client of Dask that was closed: call result.compute() before")
+
+    def _graphs(self, sources):
+        """[(indices, weights), ...] of chunks of rows, which a result of dask arrays does not keep."""
+        self._check_kept()
+        shared = _shared(self._anchors)
+        return _computed([_delayed(_graph, source, shared) for source in sources])
+
+    def _graph_of(self, i):
+        """A sample's anchors and weights."""
+        if self._sources is None:
+            return self._index[i], self._weight[i]
+        stops = np.cumsum([rows for rows in self.labels.chunks[0] if rows])
+        chunk = np.searchsorted(stops, i, side="right")
+        index, weight = self._graphs([self._sources[chunk]])[0]
+        return index[i - stops[chunk]], weight[i - stops[chunk]]
 
     def explain(self, i):
         """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
@@ -2256,48 +2229,31 @@ class Result:
         """
         if isinstance(i, str):
             if (self.sample_names or []).count(i) != 1:
-                known = "have no names" if self.sample_names is None else f"are called {self.sample_names[0]!r}, ..."
-                raise KeyError(f"no one sample is called {i!r}; the samples {known}")
+                raise KeyError(f"no one sample is called {i!r}")
             i = self.sample_names.index(i)
-        n = len(self.labels)
-        if not -n <= i < n:
-            raise IndexError(f"there are {n} samples, none with the number {i}")
-        return _explain(self, range(n)[i])
-
-    def _graph_of(self, i):
-        """A sample's anchors and weights; where there is no graph, its chunk of rows has to be asked."""
-        if self._sources is None:
-            return self._index[i], self._weight[i]
-        self._check_kept()
-        sizes = np.array([rows for rows in self.labels.chunks[0] if rows])
-        chunk = np.searchsorted(np.cumsum(sizes), i, side="right")
-        at = i - sizes[:chunk].sum()
-        index, weight = _computed([_delayed(_graph, self._sources[chunk], _shared(self._anchors), [at])])[0]
-        return index[0], weight[0]
+        return _explain(self, range(len(self.labels))[i])
 
     def describe(self, cluster=None):
         """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
 
-        All clusters, line c for cluster c: `sizes`; `certainty`, the mean membership of the samples in their cluster;
-        `mixing` (k, k), the mean memberships of a cluster's samples in all clusters; `closest`, the other cluster with
-        the highest of these; `confused`, the share of the samples with a membership above 0.1 in that one; `agreement`
-        (k, slices), the share of the samples whose label the slice alone would give, by its anchors' votes; `views`,
-        `features` and `differences` (k, 3), what sets it apart most; `typical` (k, 8), the samples with the highest
-        memberships, of equal ones those with most of their anchors' votes.
+        All clusters, line c for cluster c: `sizes`; `certainty`, the mean membership of its samples; `mixing` (k, k),
+        their mean memberships in all clusters; `closest`, the other cluster with the highest of these; `confused`, the
+        share of the samples with a membership above 0.1 there; `agreement` (k, slices), the share of the samples whose
+        label the slice alone would give, by its anchors' votes; `views`, `features` and `differences` (k, 3), what sets
+        it apart most; `typical` (k, 8), the samples with the highest memberships, of equal ones with the most votes.
 
         One cluster: the same about it, `views`, `features`, `differences`, `means` and `other_means` of all features,
-        the most different first, in the units of the data; `anchors` that stand for it, the most certain first, and
-        `anchor_certainty`; `border`, its samples with a membership above 0.1 in another cluster, the most torn first,
-        `neighbours`, that other cluster, and `border_memberships` (samples, 2) in both.
+        the most different first, in the units of the data; its `anchors` and `anchor_certainty`, the most certain
+        first; `border`, its samples with a membership above 0.1 in another cluster, the most torn first, `neighbours`,
+        that other cluster, and `border_memberships` (samples, 2) in both.
 
         Differences are standardised (Cohen's d): the mean of the cluster less that of all other samples, divided by
-        the standard deviation within these two groups; at most 1000. Samples not seen in a view are left out there.
+        the standard deviation within these two groups, at most 1000; samples not seen in a view are left out there.
         """
+        result, k = self.compute(), self.memberships.shape[1]
         if cluster is None:
-            return _describe(self.compute())
-        k = self.memberships.shape[1]
+            return _describe(result)
         cluster = _whole("the cluster", cluster, 0, k - 1, f"lie between 0 and {k - 1}")
-        result = self.compute()
         return _describe_cluster(result, _describe(result), cluster)
 
     def report(self, path):
@@ -2306,37 +2262,33 @@ class Result:
 
     def save(self, path):
         """Write the result to one .npz file, without pickle; `agtf.load` reads it back."""
-        whole = self.compute()
-        arrays = {name: getattr(whole, name) for name in _ARRAYS}
-        arrays |= {f"history {name}": values for name, values in self.history.items()}
-        arrays |= {"graph index": whole._index, "graph weight": whole._weight, "told": self._told}
-        arrays["anchors usable"] = self._anchors.usable
-        arrays |= {f"profile {v} {i}": part for v, parts in enumerate(self._profile) for i, part in enumerate(parts)}
-        for i, scheme in enumerate(self._anchors.schemes):
-            for v, (scaling, rows) in enumerate(zip(scheme.scalings, scheme.rows)):
-                arrays |= {f"{name} {i} {v}": getattr(scaling, name) for name in ("factor", "shift", "centre")}
-                parts = _CSR if sparse.issparse(rows) else ("",)
-                arrays |= {f"anchors {i} {v} {part}": getattr(rows, part) if part else rows for part in parts}
-        arrays = {name: array for name, array in arrays.items() if array is not None}
-        facts = {name: getattr(self, name) for name in _FACTS}
-        facts |= {"format": _FORMAT, "agtf": __version__}
-        facts |= {name: getattr(self._anchors, name) for name in ("neighbours", "joint")}
-        schemes = self._anchors.schemes
-        facts["schemes"] = [[x.draws, [[s.name, float(s.weight)] for s in x.scalings]] for x in schemes]
-        # Options that JSON does not know: arrays and NumPy numbers as lists and numbers, anything else by its name.
-        text = json.dumps(facts, default=lambda x: x.tolist() if isinstance(x, (np.ndarray, np.generic)) else repr(x))
+        arrays = {}
+
+        def written(x):
+            # What JSON does not know: arrays are stored beside it, unknown objects, such as generators, by their names.
+            if isinstance(x, np.ndarray) and not x.dtype.hasobject:
+                arrays[f"array {len(arrays)}"] = x
+                return {"array": f"array {len(arrays) - 1}"}
+            if sparse.issparse(x):
+                return {"csr": [x.data, x.indices, x.indptr], "shape": x.shape}
+            if type(x).__name__ in _SAVED:
+                return {"class": type(x).__name__, "fields": vars(x)}
+            return x.item() if isinstance(x, np.generic) else repr(x)
+
+        facts = {"format": _FORMAT, "agtf": __version__, "result": vars(self.compute())}
+        text = json.dumps(facts, default=written)
         with open(path, "wb") as file:
             np.savez_compressed(file, facts=text, **arrays)
 
     def __getstate__(self):
-        return self.compute().__dict__ | {"agtf": __version__}
+        return vars(self.compute()) | {"agtf": __version__}
 
     def __setstate__(self, state):
         written = state.pop("agtf")
         if written != __version__:
             advice = "use Result.save and agtf.load between versions"
             warnings.warn(f"pickled by agtf {written}, this is {__version__}: {advice}", UserWarning, stacklevel=2)
-        self.__dict__.update(state)
+        vars(self).update(state)
 
     def _slice_memberships(self):
         if self.joint_memberships is None:
@@ -2344,75 +2296,69 @@ class Result:
         return np.concatenate([self.anchor_memberships, self.joint_memberships[None]])
 
 
-def _as_fitted(source, anchors, means=None):
-    """A pair of views and mask as rows in blocks that can be joined to the anchors."""
+def load(path):
+    """Read a result that `Result.save` wrote; its predictions are those of the original."""
+
+    def read(x):
+        if "array" in x:
+            return file[x["array"]]
+        if "csr" in x:
+            return sparse.csr_array(tuple(x["csr"]), tuple(x["shape"]))
+        return _SAVED[x["class"]](**x["fields"]) if "class" in x else x
+
+    with np.load(path, allow_pickle=False) as file:
+        if "facts" not in file:
+            raise ValueError(f"{path} was not written by Result.save")
+        text = str(file["facts"])
+        facts = json.loads(text)
+        if facts["format"] != _FORMAT:
+            raise ValueError(f"{path} was written by agtf {facts['agtf']}, this is {__version__}: it cannot be read")
+        return Result(**json.loads(text, object_hook=read)["result"])
+
+
+def _matched(old, new, what):
+    """The places of the names that the model was fitted on among the new ones, which must be the same."""
+    at = {name: place for place, name in enumerate(new)}
+    absent, unknown = [name for name in old if name not in at], sorted(set(new) - set(old))
+    if absent or unknown:
+        differ = f"{len(absent)} absent {absent[:3]}, {len(unknown)} unknown {unknown[:3]}"
+        raise ValueError(f"{what} are not those that the model was fitted on: {differ}")
+    return [at[name] for name in old]
+
+
+def _joined(source, anchors, means=None):
+    """A pair of views and mask as rows in blocks, joined to the anchors."""
     given, mask = source
-    tables = list(given.tables)
+    given = replace(given, tables=list(given.tables))
     for v, scaling in enumerate(anchors.schemes[0].scalings):
-        if sparse.issparse(tables[v]) != (scaling.shift is None):
-            tables[v] = tables[v].toarray() if sparse.issparse(tables[v]) else sparse.csr_array(tables[v])
-    given = replace(given, tables=tables)
+        if scaling.shift is None:
+            given.tables[v] = sparse.csr_array(given.tables[v])
+        elif sparse.issparse(given.tables[v]):
+            given.tables[v] = given.tables[v].toarray()
     if means is not None:
         _fill_holes(given, means)
     seen = _observed(given, mask)
     n, V = seen.shape
-    return _Rows(_Data(tables, np.arange(n), np.arange(V), None if seen.all() else seen))
+    rows = _Rows(_Data(given.tables, np.arange(n), np.arange(V), None if seen.all() else seen))
+    rows.map(_join, anchors)
+    return rows
 
 
 def _voted(source, model, n_jobs=1):
     """Of every row the shares of the anchors' votes (n, k)."""
     anchors, memberships, means = model
-
-    def vote(block):
-        _join(block, anchors)
-        votes = _votes(block.index, block.weight, memberships).sum(axis=1) + 1e-300
-        return votes / votes.sum(axis=1, keepdims=True)
-
     with _limits(n_jobs):
-        rows = _as_fitted(source, anchors, means=means)
-        return np.concatenate([np.empty((0, memberships.shape[2])), *rows.map(vote)])
+        rows = _joined(source, anchors, means)
+        votes = rows.map(lambda block: _votes(block.index, block.weight, memberships).sum(axis=1))
+    votes = np.concatenate([np.empty((0, memberships.shape[2])), *votes]) + 1e-300
+    return votes / votes.sum(axis=1, keepdims=True)
 
 
-def _graph(source, anchors, some=None):
-    """Indices and weights of the graph of a chunk's rows, or of some of them."""
-    given, mask = source
-    if some is not None:
-        given = replace(given, tables=[table[some] for table in given.tables])
-        mask = mask if mask is None else mask[some]
+def _graph(source, anchors):
+    """Indices and weights of the graph of a chunk's rows."""
     with _limits(1):
-        rows = _as_fitted((given, mask), anchors)
-        rows.map(_join, anchors)
-        return rows.gather("index"), rows.gather("weight")
-
-
-def load(path):
-    """Read a result that `Result.save` wrote; its predictions are those of the original."""
-    with np.load(path, allow_pickle=False) as file:
-        if "facts" not in file:
-            raise ValueError(f"{path} was not written by Result.save")
-        facts = json.loads(str(file["facts"]))
-        if facts["format"] != _FORMAT:
-            raise ValueError(f"{path} was written by agtf {facts['agtf']}, this is {__version__}: it cannot be read")
-        arrays = {name: file[name] for name in file.files}
-    schemes = []
-    for i, (draws, scalings) in enumerate(facts["schemes"]):
-        scheme = _Scheme([], draws)
-        for v, (name, weight) in enumerate(scalings):
-            parts = [arrays.get(f"{part} {i} {v}") for part in ("factor", "shift", "centre")]
-            scheme.scalings.append(_Scaling(name, *parts, weight))
-            rows = arrays.get(f"anchors {i} {v} ")
-            if rows is None:
-                rows = tuple(arrays[f"anchors {i} {v} {part}"] for part in _CSR)
-                rows = sparse.csr_array(rows, (len(rows[2]) - 1, len(parts[0])))
-            scheme.rows.append(rows)
-            scheme.squares.append(np.asarray((rows.astype(float) ** 2).sum(axis=1)).ravel())
-        schemes.append(scheme)
-    anchors = _Anchors(schemes, arrays["anchors usable"], facts["neighbours"], facts["joint"])
-    fields = {name: arrays.get(name) for name in _ARRAYS} | {name: facts[name] for name in _FACTS}
-    history = {name: arrays[f"history {name}"] for name in HISTORY}
-    profile = [[arrays[f"profile {v} {i}"] for i in range(3)] for v in range(len(facts["view_names"]))]
-    graph = {"_index": arrays["graph index"], "_weight": arrays["graph weight"]}
-    return Result(**fields, **graph, history=history, _anchors=anchors, _profile=profile, _told=arrays["told"])
+        rows = _joined(source, anchors)
+    return rows.gather("index"), rows.gather("weight")
 
 
 # ======================================================================================================================
@@ -2427,154 +2373,89 @@ PAPER = dict(
 Its scores depend on the order of the rows: rows sorted by class and the same rows shuffled give different partitions.
 """
 
-
-@dataclass(frozen=True)
-class _Range:
-    """What an option may be: some words, a number in an interval, or an array, which is checked against the data."""
-
-    words: tuple = ()
-    number: str = ""  # "an int ..." or "a number ..."
-    low: float = 0.0
-    high: float = np.finfo(float).max
-    array: bool = False
-
-    def check(self, name, value):
-        if isinstance(value, (str, type(None))) and value in self.words or self.array and np.ndim(value):
-            return
-        choices = " or ".join([*map(repr, self.words), self.number][: len(self.words) + bool(self.number)])
-        problem = f"{name} must be {choices}, got {value!r}"
-        kinds = (int, np.integer) if self.number.startswith("an int") else (int, float, np.integer, np.floating)
-        is_number = isinstance(value, kinds) and not isinstance(value, bool)
-        if not is_number or not self.number:
-            raise (ValueError if isinstance(value, str) and self.words else TypeError)(problem)
-        if not self.low <= value <= self.high:
-            raise ValueError(problem)
-
-
-_OPTIONS = {
-    "impute": _Range((None, "mean")),
-    "scale": _Range(SCALES, array=True),
-    "anchors": _Range(ANCHORS, array=True),
-    "n_anchors": _Range(("auto",), "a number, an int count or a float rate", -np.inf),
-    "n_draws": _Range(("auto",), "an int of at least 1", 1),
-    "n_neighbors": _Range(("auto",), "an int of at least 1", 1),
-    "init": _Range(("spectral", "identity"), array=True),
-    "axis": _Range(AXES),
-    "p": _Range((), "a number in (0, 1]", np.finfo(float).tiny, 1.0),
-    "lambda1": _Range(("auto",), "a number of at least 0"),
-    "lambda2": _Range(("auto",), "a number of at least 0"),
-    "fft_norm": _Range(("ortho", "backward")),
-    "penalty": _Range(("auto",), "a number above 0", np.finfo(float).tiny),
-    "growth": _Range((), "a number of at least 1", 1.0),
-    "tol": _Range((), "a number of at least 0"),
-    "max_iter": _Range((), "an int of at least 0"),
-}
+_OPTIONS = {  # the words that an option may be, the type and the least value of its numbers; the rest is in `_resolve`
+    "impute": ((None, "mean"), None, 0), "scale": (SCALES, None, 0), "anchors": (ANCHORS, None, 0),
+    "n_anchors": (("auto",), Real, 0), "n_draws": (("auto",), Integral, 1), "n_neighbors": (("auto",), Integral, 1),
+    "init": (("spectral", "identity"), None, 0), "lambda1": (("auto",), Real, 0), "lambda2": (("auto",), Real, 0),
+    "penalty": (("auto",), Real, 1e-300), "growth": ((), Real, 1), "tol": ((), Real, 0), "max_iter": ((), Integral, 0),
+}  # fmt: skip
+# The options resolved for n samples in V views: nothing is "auto" but lambda1 and lambda2, which depend on the start.
+# `schemes` are pairs of words, one per view, and of draws of anchors that see the views so; `m` anchors are in a draw.
+_Settings = namedtuple(
+    "_Settings", "k schemes anchors m draws neighbours joint init in_given_order norm lambda1 lambda2 penalty rng"
+)
 _NEIGHBOURS = 8  # 5 to 12 measure alike
-_DRAWS = 3
-_UNIT_DRAWS = 3  # with scale="auto" one draw in three sees unit rows
-_ANCHORS_PER_ROOT, _MOST_ANCHORS = 12, 1000  # 12 sqrt(n) anchors, at most 1000
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """The options as resolved for n samples in V views: nothing in here is "auto" but what depends on the start."""
-
-    k: int
-    impute: bool
-    schemes: list  # pairs of words, one per view, and of draws of anchors that see the views scaled so
-    anchors: object  # a word, or (m,) sample numbers
-    m: int  # anchors in a draw
-    draws: int
-    neighbours: int
-    joint: bool
-    normalize: bool
-    init: object  # a word, or (n,) labels
-    norm: _Norm
-    lambda1: object  # a number or "auto"
-    lambda2: object
-    penalty: float
-    growth: float
-    tol: float
-    max_iter: int
-
-    @property
-    def in_given_order(self):
-        """Whether the rows keep their order, as in the paper's protocol, because it matters."""
-        return self.norm.axis == "sample" or isinstance(self.init, str) and self.init == "identity"
-
-
-def _resolve(given, k, n, V, fewest=2):
-    """Check the options against n samples in V views, before any work, and fill in what is automatic."""
+def _resolve(o, n, V, fewest=2):
+    """Check the options in an `AGTF` for n samples in V views, before any work, and fill in what is automatic."""
     limits = f"lie between {fewest} and the number of samples, {n}"
-    k = _whole("the number of clusters", k, fewest, n, limits)
-    for name, may_be in _OPTIONS.items():
-        may_be.check(name, given[name])
-    scales = given["scale"] if isinstance(given["scale"], (list, tuple)) else [given["scale"]] * V
+    k = _whole("the number of clusters", o.n_clusters, fewest, n, limits)
+    for name, (words, kind, least) in _OPTIONS.items():
+        value, choices = getattr(o, name), list(map(repr, words))
+        if kind is not None:
+            choices.append(f"{'an int' if kind is Integral else 'a number'} of at least {least}")
+        if isinstance(value, (str, type(None))):
+            good = value in words
+        elif kind is None:
+            good = name in ("scale", "anchors", "init")  # arrays, of which below
+        else:
+            good = isinstance(value, kind) and least <= value < np.inf
+        if not good:
+            raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
+    _check_norm_options(o.p, o.axis, o.fft_norm)
+
+    scales = list(o.scale) if np.ndim(o.scale) else [o.scale] * V
     if len(scales) != V:
         raise ValueError(f"scale has {len(scales)} entries for {V} views: give one, or one per view")
     for scale in scales:
         _check_choice("scale", scale, SCALES)
-    anchors, m = _resolve_anchors(given["anchors"], given["n_anchors"], k, n)
-    draws = _resolve_draws(given["n_draws"], anchors)
-    schemes = [(scales, draws)]
-    if isinstance(given["scale"], str) and given["scale"] == "auto" and draws >= _UNIT_DRAWS:
-        unit = draws // _UNIT_DRAWS
-        schemes = [(scales, draws - unit), (["unit"] * V, unit)]
-    limits = f"be at least 1 and below the number of anchors, {m} (give more anchors or fewer neighbours)"
-    neighbours = min(_NEIGHBOURS, m - 1) if given["n_neighbors"] == "auto" else given["n_neighbors"]
-    neighbours = _whole("n_neighbors", neighbours, 1, m - 1, limits)
-    joint = bool(given["joint"])
-    norm = _Norm(float(given["p"]), given["axis"], given["fft_norm"], (V + joint, k))
-    lambda1, lambda2 = (x if x == "auto" else float(x) for x in (given["lambda1"], given["lambda2"]))
-    penalty = m * draws / k if given["penalty"] == "auto" else float(given["penalty"])
-    return _Settings(
-        k, given["impute"] == "mean", schemes, anchors, m, draws, neighbours, joint, bool(given["normalize"]),
-        _resolve_init(given, k, n), norm, lambda1, lambda2, penalty, float(given["growth"]), float(given["tol"]),
-        int(given["max_iter"]),
-    )  # fmt: skip
 
-
-def _resolve_anchors(anchors, n_anchors, k, n):
-    """The rule or the sample numbers, and how many anchors a draw has."""
+    anchors, m = o.anchors, o.n_anchors
+    drawn = isinstance(anchors, str) and anchors != "vda"
     if not isinstance(anchors, str):
-        given = np.asarray(anchors)
-        if given.ndim != 1 or given.dtype.kind not in "iu":
-            raise TypeError(f"anchors must be {', '.join(map(repr, ANCHORS))} or a 1-D array of sample indices")
-        if len(given) < 2 or given.min() < 0 or given.max() >= n or len(np.unique(given)) < len(given):
+        anchors = np.asarray(anchors)
+        m, whole = anchors.size, anchors.ndim == 1 and anchors.dtype.kind in "iu"
+        if m < 2 or not whole or anchors.min() < 0 or anchors.max() >= n or len(np.unique(anchors)) < m:
             raise ValueError(f"anchors must be at least 2 different sample indices between 0 and {n - 1}")
-        return given, len(given)
-    if n_anchors == "auto":
-        # Eight anchors a cluster, so that a sample's eight neighbours may all lie in its cluster.
-        m = min(int(_ANCHORS_PER_ROOT * np.sqrt(n)), _MOST_ANCHORS)
-        return anchors, max(min(5 * n // 6, max(_NEIGHBOURS * k, m)), min(2 * k, n))
-    if isinstance(n_anchors, (float, np.floating)):
-        if not 0 < n_anchors <= 1:
-            raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {n_anchors}; as a count it must be an int")
-        return anchors, max(int(round(n_anchors * n)), 2)
-    limits = f"lie between 2 and the number of samples, {n}"
-    return anchors, _whole("n_anchors", n_anchors, 2, n, limits, "an int, a float rate or 'auto'")
+    elif m == "auto":
+        # Eight anchors a cluster at least, so that a sample's eight neighbours may all lie in its cluster.
+        m = max(min(5 * n // 6, max(_NEIGHBOURS * k, min(int(12 * np.sqrt(n)), 1000))), min(2 * k, n))
+    elif isinstance(m, Integral):
+        m = _whole("n_anchors", m, 2, n, f"lie between 2 and the number of samples, {n}")
+    elif 0 < m <= 1:
+        m = max(int(round(m * n)), 2)
+    else:
+        raise ValueError(f"n_anchors as a rate must lie in (0, 1], got {m}; as a count it must be an int")
 
-
-def _resolve_draws(n_draws, anchors):
-    may_differ = isinstance(anchors, str) and anchors != "vda"
-    if n_draws == "auto":
-        return _DRAWS if may_differ else 1
-    if n_draws > 1 and not may_differ:
+    draws = o.n_draws
+    if draws == "auto":
+        draws = 3 if drawn else 1
+    elif draws > 1 and not drawn:
         raise ValueError("n_draws above 1 needs anchors that are drawn, 'medoid' or 'random'")
-    return int(n_draws)
+    schemes = [(scales, draws)]
+    if isinstance(o.scale, str) and o.scale == "auto" and draws >= 3:
+        schemes = [(scales, draws - draws // 3), (["unit"] * V, draws // 3)]
+    neighbours = min(_NEIGHBOURS, m - 1) if o.n_neighbors == "auto" else o.n_neighbors
+    limits = f"be at least 1 and below the number of anchors, {m} (give more anchors or fewer neighbours)"
+    neighbours = _whole("n_neighbors", neighbours, 1, m - 1, limits)
 
-
-def _resolve_init(given, k, n):
-    if isinstance(given["init"], str):
-        return given["init"]
-    labels = np.asarray(given["init"])
-    if labels.shape != (n,) or labels.dtype.kind not in "iu":
-        got = f"{labels.dtype} {labels.shape}"
-        raise ValueError(f"init must be 'spectral', 'identity' or ({n},) integer labels, got {got}")
-    used = np.unique(labels)
-    if not np.array_equal(used, np.arange(k)):
-        raise ValueError(f"init must use every label from 0 to {k - 1}, it has {len(used)} different ones")
-    return labels
+    init, joint, rng = o.init, bool(o.joint), o.random_state
+    if not isinstance(init, str):
+        init = np.asarray(init)
+        if init.shape != (n,) or init.dtype.kind not in "iu" or not np.array_equal(np.unique(init), np.arange(k)):
+            raise ValueError(f"init must be ({n},) integer labels, among them every label from 0 to {k - 1}")
+    in_given_order = o.axis == "sample" or isinstance(init, str) and init == "identity"
+    if isinstance(rng, np.random.Generator):  # which scikit-learn does not take
+        rng = rng.integers(2**32)
+    # Numbers of one type, so that kernels compile once.
+    norm = _Norm(float(o.p), o.axis, o.fft_norm, (V + joint, k))
+    lambda1, lambda2 = (x if x == "auto" else float(x) for x in (o.lambda1, o.lambda2))
+    penalty = m * draws / k if o.penalty == "auto" else float(o.penalty)
+    return _Settings(
+        k, schemes, anchors, m, int(draws), neighbours, joint, init, in_given_order, norm, lambda1, lambda2, penalty,
+        check_random_state(rng),
+    )  # fmt: skip
 
 
 def cluster(
@@ -2583,7 +2464,7 @@ def cluster(
     p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05, max_iter=200,
     random_state=0, callback=None, verbose=0, n_jobs=None,
 ):  # fmt: skip
-    """Cluster multi-view data by anchor graph tensor factorization.
+    """Cluster multi-view data by anchor graph tensor factorization; returns a `Result`.
 
     With the default options the partition does not depend on the order of the rows, on the order of the views, or on
     the number of threads. (Views that are mirror images of each other have no order but the given one.)
@@ -2591,19 +2472,18 @@ def cluster(
     Parameters
     ----------
     views : list, or dict by name, of (n, d_v) arrays, DataFrames, SciPy sparse matrices or dask arrays
-        One table per view, one row per sample. A single table counts as one view. A row of NaN in a view means that
-        the sample was not observed there. DataFrames with the same row labels in another order are put in order.
-        With dask arrays the work is done chunk by chunk of rows, on the active client or on Dask's threads, and labels
-        and memberships are dask arrays, too. The views are read several times: persist them if they are slow to make;
-        and every chunk costs a little in every step: let it have some ten thousand rows. Options that need all rows
-        in one place are refused.
+        One table per view, one row per sample; a single table is one view. A row of NaN in a view means that the sample
+        was not observed there. DataFrames with the same row labels in another order are put in order.
+        With dask arrays the work is done chunk by chunk of rows, on the active client or on Dask's threads. They are
+        read several times: persist them if they are slow to make, in chunks of some ten thousand rows, each of which
+        costs a little in every step. Options that need all rows in one place are refused.
     k : int
         Number of clusters, at least 2.
     mask : (n, V) bool array, NumPy or dask, or None
         Another way to tell what is missing: False where a sample was not observed in a view.
     join : {"inner", "outer"}
-        DataFrames are matched by their row labels, which must be the same; with "outer" the samples are all labels that
-        any of them has, missing in the others.
+        The row labels of DataFrames must be the same; with "outer" the samples are all labels that any of them has,
+        missing in the others.
     feature_names : dict of lists or None
         Names of the features of views that are no DataFrames, by the view's name ("view 0", ... in a list).
     impute : {None, "mean"}
@@ -2615,17 +2495,13 @@ def cluster(
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.
-    n_anchors : int, float or "auto"
-        A number, a rate of the samples, or "auto": 12 sqrt(n), at most 1000; at least 8 k, at most five sixths of n.
-        Fewer if there are fewer different rows.
-    n_draws : int or "auto"
-        How often anchors are drawn; the graphs of the draws are averaged. "auto" is 3, and 1 if they are not drawn.
-    n_neighbors : int or "auto"
-        Anchors of each draw that a sample is joined to; 8, or fewer if there are fewer anchors.
-    joint : bool
-        Whether all scaled features together make one more slice.
-    normalize : bool
-        Whether the graph's columns are scaled so that S^T*H of a clean partition lies on the simplex.
+    n_anchors, n_draws, n_neighbors : int or "auto"; n_anchors may be a float, a rate of the samples
+        How many anchors are drawn, how often (the graphs of the draws are averaged), and how many of each draw a sample
+        is joined to. "auto": 12 sqrt(n), at most 1000, at least 8 k, at most five sixths of n, fewer if there are fewer
+        different rows; 3, or 1 if they are not drawn; 8, or fewer if there are fewer anchors.
+    joint, normalize : bool
+        Whether all scaled features together make one more slice; whether the graph's columns are scaled so that S^T*H
+        of a clean partition lies on the simplex.
     init : {"spectral", "identity"} or (n,) int array
         Where the factorisation starts: labels from the spectrum of the graphs, the paper's identity matrix, or labels.
     axis, p, fft_norm
@@ -2634,158 +2510,145 @@ def cluster(
         Weights of the norms of H and G. With "auto" the first shrinkage takes about a quarter (a fiftieth) of a
         typical leading singular value of H (of G, which is 0 at the identity start); much larger ones make G collapse.
     penalty, growth : float or "auto", float
-        First value of the penalties mu, rho and sigma and their growth per iteration. "auto" is the number
-        of anchors of all draws / k.
+        First value of the penalties mu, rho and sigma ("auto": all anchors / k), and their growth per iteration.
     tol, max_iter : float, int
         Stop when max |Q - H| and max |Q - J|, both relative to sqrt(k / n), a typical entry of H, and max |G - F| are
         at most `tol`, or after `max_iter` iterations.
     random_state : int, RandomState, Generator or None
         All randomness comes from it.
-    callback : callable or None
-        Called as callback(state) after each iteration; a true return value stops the run.
-    verbose : int
-        1 shows a progress line on standard error when the work takes longer than two seconds.
+    callback, verbose : callable or None, int
+        callback(state) is called after each iteration, a true return value stops the run; verbose=1 shows a progress
+        line on standard error when the work takes longer than two seconds.
     n_jobs : int or None
-        Threads; None or -1: as many as NUMBA_NUM_THREADS allows. The result does not depend on it. Tasks of Dask have
-        one each.
+        Threads; None or -1: as many as NUMBA_NUM_THREADS allows. Tasks of Dask have one each.
 
-    Returns
-    -------
-    Result
-
-    Examples
-    --------
     >>> import agtf
     >>> views, y = agtf.digits_views()
     >>> result = agtf.cluster(views, 10)
     >>> result.labels.shape, result.memberships.shape
     ((1797,), (1797, 10))
     """
-    given = dict(
-        join=join, impute=impute, scale=scale, anchors=anchors, n_anchors=n_anchors, n_draws=n_draws,
-        n_neighbors=n_neighbors, joint=joint, normalize=normalize, init=init, axis=axis, p=p, lambda1=lambda1,
-        lambda2=lambda2, fft_norm=fft_norm,
-        penalty=penalty, growth=growth, tol=tol, max_iter=max_iter, random_state=random_state, callback=callback,
-        verbose=verbose, n_jobs=n_jobs,
+    options = AGTF(
+        k, join=join, feature_names=feature_names, impute=impute, scale=scale, anchors=anchors, n_anchors=n_anchors,
+        n_draws=n_draws, n_neighbors=n_neighbors, joint=joint, normalize=normalize, init=init, axis=axis, p=p,
+        lambda1=lambda1, lambda2=lambda2, fft_norm=fft_norm, penalty=penalty, growth=growth, tol=tol, max_iter=max_iter,
+        random_state=random_state, callback=callback, verbose=verbose, n_jobs=n_jobs,
     )  # fmt: skip
-    return _cluster(_as_tables(views, join=join, feature_names=feature_names), k, mask, given, fewest=2)
+    return _cluster(_as_tables(views, join=join, feature_names=feature_names), mask, options, fewest=2)
 
 
-def _cluster(tables, k, mask, given, fewest):
+def _cluster(tables, mask, o, fewest):
     """`cluster` and `AGTF.fit`: check, arrange, scale, choose anchors, build graphs, start, iterate, read off."""
-    n, V = tables.n, len(tables.tables)
-    if n < 2:
-        raise ValueError(f"the views have {n} sample: at least 2 are needed")
-    s = _resolve(given, k, n, V, fewest)
-    rng = _random_state(given["random_state"])
-    if tables.chunks is None:
-        _check_memory(n, s)
-    else:
-        _refuse_for_chunks(given)
+    s = _resolve(o, tables.n, len(tables.tables), fewest)
+    if tables.chunks is not None:
+        possible = {"impute": [None], "anchors": ["medoid", "random"], "init": ["spectral"], "callback": [None]}
+        for name, words in (possible | {"axis": ["cluster", "lateral", "view"]}).items():
+            _check_choice(f"with dask arrays, whose rows are apart, {name}", getattr(o, name), words)
+    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        # Refused before a byte is allocated: three tensors, the graph twice, embeddings.
+        needed = tables.n * (s.norm.shape[0] * (24 * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+        if needed > there:
+            need = f"{tables.n} samples in {s.k} clusters need about {needed:.1f} GiB besides the views"
+            hint = "cluster a sample of the rows and predict() the others, or give dask arrays"
+            raise MemoryError(f"{need}, this machine has {there:.1f} GiB: {hint}")
     if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
-    if s.impute:
+    if o.impute:
         _fill_holes(tables)
-    progress = _Progress(given["verbose"])
-    with _limits(given["n_jobs"]):
-        rows, at, anchors = _prepare(tables, mask, s, rng, progress)
-        data = rows.data
+    progress = _Progress(o.verbose)
+    with _limits(o.n_jobs):
+        rows, at, anchors = _prepare(tables, mask, s, progress)
         rows.join_others(anchors)
         progress("finding a start")
         mass = rows.sum(_mass, anchors.m)
-        scale = _simplex_scale(mass, s.k) if s.normalize else np.ones_like(mass)
+        scale = _simplex_scale(mass, s.k) if o.normalize else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
-        kind = np.float64 if s.in_given_order else np.float32
-        rows.map(_normalise, scale, kind)
-        F, W = _start(rows, at, anchors, s, rng)
+        rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
+        F, W = _start(rows, at, anchors, s)
         rows.settle()
-        H_leading, F_leading = _leading(rows.sum(_H_gram), s.norm, rows), _leading(_gram(F), s.norm, F)
-        lambda1 = _automatic_lambda(H_leading, s.penalty, _SHARE_H, s.norm.p) if s.lambda1 == "auto" else s.lambda1
-        lambda2 = _automatic_lambda(F_leading, s.penalty, _SHARE_G, s.norm.p) if s.lambda2 == "auto" else s.lambda2
+        lambda1, lambda2 = s.lambda1, s.lambda2
+        if lambda1 == "auto":
+            gram = rows.sum(lambda block: (block.H.T @ block.H).astype(float))
+            lambda1 = _automatic_lambda(_leading(gram, s.norm, rows), s.penalty, _SHARE_H, s.norm.p)
+        if lambda2 == "auto":
+            lambda2 = _automatic_lambda(_leading(_gram(F), s.norm, F), s.penalty, _SHARE_G, s.norm.p)
 
         def watch(iteration, gap, W, G, F, history):
             # Gaps shrink like powers of the penalties, so their logarithm tells how far the way is.
             gaps.append(gap)
-            way = np.log(max(gaps[0], 1e-300) / max(s.tol, 1e-300))
-            share = np.log(max(gaps[0], 1e-300) / max(min(gaps), 1e-300)) / way if way > 0 else 1.0
-            progress.show(min(max(share, 0.0), 1.0), f"iteration {iteration}, gap {gap:.1e}")
-            if given["callback"] is None:
+            first, least, last = np.log(np.maximum([gaps[0], min(gaps), o.tol], 1e-300))
+            share = min((first - least) / (first - last), 1.0) if first > last else 1.0
+            progress.show(share, f"iteration {iteration}, gap {gap:.1e}")
+            if o.callback is None:
                 return False
-            H, w = rows.gather("H"), rows.gather("w")
-            J = rows.gather("J") if W is None else w @ W
-            tensors = (X.reshape(-1, *s.norm.shape) for X in (H, np.maximum(rows.gather("z"), 0.0), J, G, F))
-            return given["callback"](State(iteration, *tensors, history, data.rows))
+            H, Q = rows.gather("H"), np.maximum(rows.gather("z"), 0.0)
+            J = rows.gather("J") if W is None else rows.gather("w") @ W
+            tensors = (X.reshape(-1, *s.norm.shape) for X in (H, Q, J, G, F))
+            return o.callback(State(iteration, *tensors, history, rows.data.rows))
 
         progress("iterating")
-        gaps = []
-        iterations = s.max_iter if len(data.distinct) >= s.k else 0  # H^T*H = I needs a sample for every cluster
-        run = _Run(s.norm, lambda1, lambda2, s.penalty, s.growth, s.tol, iterations, watch)
+        gaps, different = [], len(rows.data.distinct)
+        iterations = int(o.max_iter) if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
+        run = _Run(s.norm, lambda1, lambda2, s.penalty, float(o.growth), float(o.tol), iterations, watch)
         G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
         progress("reading off")
         found, together, empty = _read_off(rows, at, anchors, G, s)
+    progress("done")
     history = {name: np.array(values) for name, values in history.items()}
-    options = {name: value for name, value in given.items() if name not in ("callback", "verbose", "n_jobs")}
+    options = o.get_params(deep=False)
+    for name in ("n_clusters", "feature_names", "callback", "verbose", "n_jobs"):  # which tell nothing about the result
+        del options[name]
     options |= {"n_anchors": anchors.m // anchors.draws, "n_draws": anchors.draws, "joint": s.joint}
     options |= {"n_neighbors": anchors.neighbours, "lambda1": lambda1, "lambda2": lambda2, "penalty": s.penalty}
     result = Result(
         **found, n_iter=len(history["fit"]), stopped_by=stopped_by, history=history, options=options,
         view_names=tables.view_names, feature_names=tables.feature_names, sample_names=tables.sample_names,
-        seconds=progress.done(),
+        seconds=progress.seconds,
     )  # fmt: skip
-    for message, kind in _doubts(result, empty, len(data.distinct), together):
+    for message, kind in _doubts(result, together, empty, different):
         warnings.warn(message, kind, stacklevel=3)
     return result
 
 
-def _refuse_for_chunks(given):
-    """Refuse the options that need all rows, or their order, in one place."""
-    possible = {"impute": (None,), "anchors": ("medoid", "random"), "init": ("spectral",), "callback": (None,)}
-    for name, words in (possible | {"axis": ("cluster", "lateral", "view")}).items():
-        if not isinstance(given[name], (str, type(None))) or given[name] not in words:
-            raise ValueError(f"{name} must be {' or '.join(map(repr, words))} for dask arrays, whose rows are apart")
-
-
-def _random_state(random_state):
-    """What scikit-learn takes, and a Generator, of which one number is drawn."""
-    if isinstance(random_state, np.random.Generator):
-        return np.random.RandomState(random_state.integers(2**32))
-    return check_random_state(random_state)
-
-
-def _prepare(tables, mask, s, rng, progress):
+def _prepare(tables, mask, s, progress):
     """From views to anchor graphs: the rows in blocks, the anchors' positions, the anchors. Near rows are joined."""
     progress("reading views")
-    if tables.chunks is None:
-        rows = _Rows(_arrange(tables, mask, not s.in_given_order, s.schemes))
-    else:
-        rows = _DaskRows(tables, mask, s)
+    chunked = tables.chunks is not None
+    rows = _DaskRows(tables, mask, s) if chunked else _Rows(_arrange(tables, mask, not s.in_given_order, s.schemes))
     progress("choosing anchors")
-    at = _choose_anchors(rows.near.data, s, rng)
+    at = _choose_anchors(rows.near.data, s, s.rng)
     progress("building graphs")
     anchors = _collect_anchors(rows.near.data, at, s)
     rows.near.map(_join, anchors, progress.show)
     return rows, at, anchors
 
 
-def _start(rows, at, anchors, s, rng):
+def _start(rows, at, anchors, s):
     """Give the blocks their first H, z and w; returns the first F (m, V*k), and the W that makes J = w W."""
-    n, (V, k) = rows.data.n, s.norm.shape
+    V, k = s.norm.shape
     if isinstance(s.init, str) and s.init == "identity":
         # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
-        H = np.zeros((n, V * k))
-        H[np.arange(k), np.arange(k)] = 1.0
-        rows.spread("H", H)
-        rows.spread("z", np.zeros_like(H))
-        rows.spread("w", H.copy())
+        H = np.zeros((rows.data.n, V * k))
+        H[:k, :k] = np.eye(k)
+        for name, first in ("H", H), ("z", np.zeros_like(H)), ("w", H.copy()):
+            rows.spread(name, first)
         return np.zeros((anchors.m, V * k)), np.zeros((V * k, V * k))
     if isinstance(s.init, str):
-        _find_labels(rows, anchors, k, rng)
+        _find_labels(rows, anchors, k, s.rng)
     else:
         rows.spread("labels", s.init[rows.data.rows])
     rows.map(_prune_filled, rows.take("labels", at))
-    members = rows.sum(lambda block: np.bincount(block.labels, minlength=k))
-    rows.map(_first_H, V, 1.0 / np.sqrt(np.maximum(members, 1)))  # 0 where rows are fewer than clusters
+    size = rows.sum(lambda block: np.bincount(block.labels, minlength=k))
+    size = 1.0 / np.sqrt(np.maximum(size, 1))  # 0 members where rows are fewer than clusters
+
+    def first_H(block):
+        block.H = np.zeros((len(block.labels), V * k), block.S.dtype)
+        block.H[np.arange(len(block.labels)), block.labels] = size[block.labels]
+        block.z, block.w = block.H.copy(), block.H.copy()
+
+    rows.map(first_H)
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
     return F, np.eye(V * k)
@@ -2797,29 +2660,15 @@ def _prune_filled(block, anchor_labels):
     block.S[i, v] *= anchor_labels[block.index[i, v]] == block.labels[i, None]
 
 
-def _first_H(block, V, size):
-    """H of the block's labels in the first slice, and z = w = H."""
-    block.H = np.zeros((len(block.labels), V * len(size)), block.S.dtype)
-    block.H[np.arange(len(block.labels)), block.labels] = size[block.labels]
-    block.z, block.w = block.H.copy(), block.H.copy()
-
-
-def _H_gram(block):
-    return (block.H.T @ block.H).astype(float)
-
-
 def _read_off(rows, at, anchors, G, s):
-    """Labels and memberships from the factors, in the order of the given samples and views.
-
-    Returns, too, the share of the anchors that are, by H alone, in the cluster that they vote for, and the number of
-    clusters that are empty.
-    """
-    data, (V, k) = rows.data, s.norm.shape
+    """What the `Result` needs, in the order of the given samples and views; the share of the anchors that are, by H
+    alone, in the cluster that they vote for; the number of clusters that are empty."""
+    V, k = s.norm.shape
     mass = rows.sum(lambda block: (block.H**2).sum(axis=0)).reshape(V, k).sum(axis=1)
     mass = mass / mass.sum()
-    # S^(v) = sum_s H^(s) (G^(s-v))^T: seen from view v, an anchor's clusters are those of G moved on by s.
+    # S^(v) = sum_t H^(t) (G^(t-v))^T: seen from view v, an anchor's clusters are those of G moved on by t.
     G = G.reshape(-1, V, k)
-    memberships = np.stack([sum(mass[s] * G[:, (s - v) % V] for s in range(V)) for v in range(V)])
+    memberships = np.stack([sum(mass[t] * G[:, (t - v) % V] for t in range(V)) for v in range(V)])
 
     def load(block):
         return np.maximum(block.z, 0.0).reshape(-1, V, k).mean(axis=1, dtype=float)
@@ -2835,8 +2684,7 @@ def _read_off(rows, at, anchors, G, s):
         # What a row lacks of a full load its anchors fill: entries are larger in small clusters, so that 18 % of a
         # small one may win over 69 % of a big one. Without any edge all clusters are alike.
         consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
-        of_joint = np.ones((len(votes), V - block.told.shape[1]), bool)
-        told = np.column_stack([block.told, of_joint])
+        told = np.column_stack([block.told, np.ones((len(votes), V - block.told.shape[1]), bool)])  # the joint slice
         agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
         soft = np.sqrt(consensus)  # loads promise more than they keep, their roots do not (see the benchmarks)
         block.memberships = soft / soft.sum(axis=1, keepdims=True)
@@ -2845,24 +2693,19 @@ def _read_off(rows, at, anchors, G, s):
         return agrees.sum(axis=0), told.sum(axis=0), np.bincount(block.labels, minlength=k)
 
     agreeing, told, members = _sums(rows.map(read, reads="graph"))
-    views = np.argsort(data.slots)
+    views = np.argsort(rows.data.slots)
     slices = np.append(views, V - 1) if s.joint else views
     memberships = memberships[slices]
     parts = ("scalings", "rows", "squares")
     schemes = [replace(x, **{name: [getattr(x, name)[v] for v in views] for name in parts}) for x in anchors.schemes]
     anchor_labels, by_H = memberships.mean(axis=0).argmax(axis=1), rows.take("by_H", at)
     found = dict(
-        anchor_memberships=memberships[: len(views)],
-        joint_memberships=memberships[-1] if s.joint else None,
-        anchors=rows.numbers[at],
-        anchor_labels=anchor_labels,
-        view_agreement=(agreeing / np.maximum(told, 1))[slices],
-        _told=(told / data.n)[slices],
+        anchor_memberships=memberships[: len(views)], joint_memberships=memberships[-1] if s.joint else None,
+        anchors=rows.numbers[at], anchor_labels=anchor_labels, view_agreement=(agreeing / np.maximum(told, 1))[slices],
+        _told=(told / rows.data.n)[slices], **rows.outcome(slices, k),
         _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views]),
-        **rows.outcome(slices, k),
-    )
-    together = ((by_H < 0) | (by_H == anchor_labels)).mean()
-    return found, together, np.count_nonzero(members == 0)
+    )  # fmt: skip
+    return found, ((by_H < 0) | (by_H == anchor_labels)).mean(), np.count_nonzero(members == 0)
 
 
 def _handed_over(rows, name, slices):
@@ -2875,100 +2718,62 @@ def _handed_over(rows, name, slices):
     return whole
 
 
-_LITTLE = 0.25  # of the samples: a view that tells about fewer is worth a warning
-_TOGETHER = 0.5  # share of the anchors that should be in the cluster that they vote for
-
-
-def _doubts(result, empty, different, together):
+def _doubts(result, together, empty, different):
     """What the user should be warned of."""
     k = result.memberships.shape[1]
     if empty:
         yield f"{empty} of {k} clusters are empty; the data have {different} different sample(s)", UserWarning
     for name, told in zip(result.view_names, result._told):
-        if told < _LITTLE:
-            little = f"{name} tells something about {told:.0%} of the samples only"
-            yield (
-                f"{little}: it was not seen in the others, or they are equally far from all anchors there",
-                UserWarning,
-            )
-    if not result.n_iter:
-        return
-    if result.stopped_by == "max_iter":
+        if told < 0.25:
+            why = "it was not seen in the others, or they are equally far from all anchors there"
+            yield f"{name} tells something about {told:.0%} of the samples only: {why}", UserWarning
+    if result.n_iter and result.stopped_by == "max_iter":
         residuals = ", ".join(f"{name} {result.history[name][-1]:.1e}" for name in HISTORY[:3])
         failed = f"no convergence in max_iter={result.n_iter} iterations, residuals {residuals}"
         yield f"{failed}: raise max_iter or tol", ConvergenceWarning
-    if together < _TOGETHER:
+    if result.n_iter and together < 0.5:
         blamed = "lambda2" if result.anchor_memberships.max(axis=2).mean() < 1.5 / k else "lambda1"
         apart = f"the factors have come apart: {together:.0%} of the anchors are in the cluster that they vote for"
         yield f"{apart}; {blamed}={result.options[blamed]:.3g} is probably too large", UserWarning
 
 
-def _check_memory(n, s):
-    """Refuse what cannot fit before a byte is allocated: three tensors, the graph twice, embeddings."""
-    slices, k = s.norm.shape
-    neighbours = s.neighbours * s.draws
-    needed = n * (slices * (3 * k * 8 + neighbours * 20) + 4 * k * 8)
-    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if needed > there:
-            need = f"{n} samples in {k} clusters need about {needed / 2**30:.1f} GiB besides the views"
-            hint = "cluster a sample of the rows and predict() the others, or give dask arrays"
-            raise MemoryError(f"{need}, this machine has {there / 2**30:.1f} GiB: {hint}")
-
-
 class _Progress:
-    """How long each stage took; and a line on standard error that shows the stage, its share done and its time left.
+    """Seconds of every stage; if verbose, after two seconds, a line on standard error: stage, share done, time left.
 
-    The line appears when the work has taken two seconds. It is drawn over in a terminal and in a notebook; elsewhere,
-    where it could not be, every stage that takes long gets one line.
+    The line is drawn over in a terminal and in a notebook; elsewhere there is a new one every two seconds.
     """
 
     def __init__(self, verbose):
-        self.verbose, self.started = verbose, time.perf_counter()
-        self.stage, self.since, self.shown, self.seconds = None, self.started, 0.0, {}
+        self.verbose, self.stage, self.shown, self.seconds = verbose, None, 0.0, {}
+        self.started = self.since = time.perf_counter()
         self.redraws = sys.stderr.isatty() or "ipykernel" in sys.modules
 
     def __call__(self, stage):
         now = time.perf_counter()
         if self.stage is not None:
-            self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + now - self.since
+            self.seconds[self.stage] = now - self.since
         self.stage, self.since = stage, now
         self.show(0.0)
 
     def show(self, share, detail=""):
         """Tell how much of the stage is done, from 0 to 1; the time left is the time taken by what is left."""
-        now = time.perf_counter()
-        if not self.verbose or now - self.started < 2.0 or now - self.shown < (0.1 if self.redraws else 2.0):
-            return
-        self.shown = now
-        left = f"{(now - self.since) * (1 - share) / share:5.0f} s left" if share > 0 else ""
-        line = f"agtf {self.stage:16} [{'#' * round(20 * share):20}] {share:4.0%} {left} {detail}"
-        print(f"\r{line:<78}" if self.redraws else line, end="" if self.redraws else "\n", file=sys.stderr, flush=True)
-
-    def done(self):
-        self("done")
-        if self.shown:
-            line = f"agtf done in {time.perf_counter() - self.started:.1f} s"
-            print(f"\r{line:<78}" if self.redraws else line, file=sys.stderr, flush=True)
-        return self.seconds
+        now, done = time.perf_counter(), self.stage == "done"
+        due = now - self.started >= 2.0 and now - self.shown >= (0.1 if self.redraws else 2.0)
+        if self.verbose and (self.shown if done else due):
+            self.shown = now
+            left = f"{(now - self.since) * (1 - share) / share:5.0f} s left" if share > 0 else ""
+            line = f"agtf {self.stage:16} [{'#' * round(20 * share):20}] {share:4.0%} {left} {detail}"
+            line = f"agtf done in {now - self.started:.1f} s" if done else line
+            start, end = "\r" if self.redraws else "", "" if self.redraws and not done else "\n"
+            print(f"{start}{line:<78}", end=end, file=sys.stderr, flush=True)
 
 
 class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     """Anchor graph tensor factorization as a scikit-learn estimator.
 
-    The options are those of `cluster`, with the same defaults; `n_clusters` is its k.
+    The options are those of `cluster`, with the same defaults; `n_clusters` is its k. After `fit` there are `labels_`
+    (n,), `n_iter_`, `n_features_in_`, the number of features of all views, and `result_`, the `Result`, with the rest.
 
-    Attributes
-    ----------
-    labels_ : (n,) int array
-    result_ : Result
-        Everything else that was found.
-    n_iter_ : int
-    n_features_in_ : int
-        Number of features, all views together.
-
-    Examples
-    --------
     >>> import agtf
     >>> views, y = agtf.digits_views()
     >>> model = agtf.AGTF(n_clusters=10).fit(views)
@@ -2982,48 +2787,29 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
         axis="cluster", p=0.5, lambda1="auto", lambda2="auto", fft_norm="ortho", penalty="auto", growth=1.3, tol=0.05,
         max_iter=200, random_state=0, callback=None, verbose=0, n_jobs=None,
     ):  # fmt: skip
-        self.n_clusters = n_clusters
-        self.join = join
-        self.feature_names = feature_names
-        self.impute = impute
-        self.scale = scale
-        self.anchors = anchors
-        self.n_anchors = n_anchors
-        self.n_draws = n_draws
-        self.n_neighbors = n_neighbors
-        self.joint = joint
-        self.normalize = normalize
-        self.init = init
-        self.axis = axis
-        self.p = p
-        self.lambda1 = lambda1
-        self.lambda2 = lambda2
-        self.fft_norm = fft_norm
-        self.penalty = penalty
-        self.growth = growth
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.callback = callback
-        self.verbose = verbose
-        self.n_jobs = n_jobs
+        self.n_clusters, self.join, self.feature_names, self.impute = n_clusters, join, feature_names, impute
+        self.scale, self.anchors, self.n_anchors, self.n_draws = scale, anchors, n_anchors, n_draws
+        self.n_neighbors, self.joint, self.normalize, self.init = n_neighbors, joint, normalize, init
+        self.axis, self.p, self.lambda1, self.lambda2, self.fft_norm = axis, p, lambda1, lambda2, fft_norm
+        self.penalty, self.growth, self.tol, self.max_iter = penalty, growth, tol, max_iter
+        self.random_state, self.callback, self.verbose, self.n_jobs = random_state, callback, verbose, n_jobs
 
     def fit(self, X, y=None, mask=None):
         """Cluster X, a list or dict of views or one (n, d) table; y is ignored; mask as in `cluster`."""
-        if _are_views(X) or _is_dask(X):
-            X = _as_tables(X, join=self.join, feature_names=self.feature_names)
-            self.n_features_in_ = sum(table.shape[1] for table in X.tables)
-            vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        if _is_one_table(X):
+            validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
         else:
-            table = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
-            columns, X = X, _as_tables(table)
-            X.feature_names = _named_features(self.feature_names, X.view_names, [columns], X.tables)
-        given = self.get_params(deep=False)
-        del given["feature_names"]  # which the tables have by now
+            vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        tables = _as_tables(X, join=self.join, feature_names=self.feature_names)
+        self.n_features_in_ = sum(table.shape[1] for table in tables.tables)
         # One cluster is a pointless but legal setting for an estimator, as it is for KMeans.
-        self.result_ = _cluster(X, given.pop("n_clusters"), mask, given, fewest=1)
-        self.labels_, self.n_iter_ = self.result_.labels, self.result_.n_iter
+        self.result_ = _cluster(tables, mask, self, fewest=1)
+        self.n_iter_ = self.result_.n_iter
         return self
+
+    @property
+    def labels_(self):
+        return self.result_.labels
 
     def predict(self, X, mask=None):
         """Labels of unseen samples, see `Result.predict`."""
@@ -3032,26 +2818,16 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def predict_proba(self, X, mask=None):
         """Memberships (n, k) of unseen samples, see `Result.predict_memberships`."""
         check_is_fitted(self)
-        if self.feature_names is not None and hasattr(X, "columns"):
-            X = [X]  # to be matched by these names, which scikit-learn does not know
-        if not _are_views(X) and not _is_dask(X):
-            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+        # Columns are matched by the given names, which scikit-learn does not know.
+        if _is_one_table(X) and not (self.feature_names is not None and hasattr(X, "columns")):
+            validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
         return self.result_.predict_memberships(X, mask, self.n_jobs)
 
-    def transform(self, X, mask=None):
-        """The same as `predict_proba`, for pipelines."""
-        return self.predict_proba(X, mask)
+    transform = predict_proba  # for pipelines
 
     def fit_transform(self, X, y=None, mask=None):
         """The same as `fit`, then `transform`; what the factorisation says is in `result_.memberships`."""
         return self.fit(X, mask=mask).transform(X, mask)
-
-    def __getstate__(self):
-        state = super().__getstate__()
-        if "result_" in state:  # without what lies with Dask
-            result = state["result_"].compute()
-            state = state | {"result_": result, "labels_": result.labels}
-        return state
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -3059,20 +2835,15 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
         return tags
 
 
-def _are_views(X):
-    """Whether X is several views rather than one table."""
-    if sparse.issparse(X):
-        return False
-    return isinstance(X, dict) or isinstance(X, (list, tuple)) and len(X) > 0 and len(getattr(X[0], "shape", ())) == 2
+def _is_one_table(X):
+    """Whether X is one table in memory, of which scikit-learn can tell whether it is right."""
+    if isinstance(X, dict):
+        return sparse.issparse(X)
+    several = isinstance(X, (list, tuple)) and len(X) > 0 and getattr(X[0], "ndim", 0) == 2
+    return not several and not _is_dask(X)
 
 
-@dataclass
-class Suggestion:
-    """Numbers of clusters, the most convincing first, their scores, and the spectrum that they come from."""
-
-    candidates: np.ndarray
-    scores: np.ndarray
-    spectrum: np.ndarray  # eigenvalues of the graphs, descending, the first is 1
+Suggestion = namedtuple("Suggestion", "candidates scores spectrum")
 
 
 def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_jobs=None):
@@ -3081,7 +2852,8 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
     k clusters that are hardly joined make k eigenvalues close to 1 and a drop after them. The score of k is the log of
     the ratio of eigenvalue k to eigenvalue k + 1, of the views' graphs together and of the joint graph, averaged over
     both and over the draws of anchors. Numbers from 2 to `k_max` are considered, the other options are those of
-    `cluster`; returns a `Suggestion`.
+    `cluster`. Returns a named tuple: `candidates`, the most convincing first; their `scores`; the `spectrum`, the
+    eigenvalues, descending, the first is 1.
 
     >>> import numpy as np, agtf
     >>> rng = np.random.default_rng(0)
@@ -3090,19 +2862,14 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
     4
     """
     tables = _as_tables(views)
-    n, V = tables.n, len(tables.tables)
-    if not isinstance(k_max, (int, np.integer)) or not 2 <= k_max < n:
-        raise ValueError(f"k_max must be an int between 2 and the number of samples less one, {n - 1}, got {k_max!r}")
-    s = _resolve({**AGTF(scale=scale).get_params(), "random_state": random_state}, k_max, n, V)
-    rng = _random_state(random_state)
+    k_max = _whole("k_max", k_max, 2, tables.n - 1, f"lie between 2 and the number of samples less one, {tables.n - 1}")
+    s = _resolve(AGTF(k_max, scale=scale, random_state=random_state), tables.n, len(tables.tables))
     with _limits(n_jobs):
-        rows, _, anchors = _prepare(tables, mask, s, rng, _Progress(0))
-        sample = rows.near.head(_SAMPLE)
-        parts = [p.share**2 for p in _projections(sample, anchors, k_max, k_max + 1, rng)]
+        rows, _, anchors = _prepare(tables, mask, s, _Progress(0))
+        parts = [p.share**2 for p in _projections(rows.near.head(_SAMPLE), anchors, k_max, k_max + 1, s.rng)]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
-    parts = [np.pad(part[:length], (0, max(3 - length, 0)), mode="edge") for part in parts]
-    parts = [np.maximum(part, 1e-12) for part in parts]
+    parts = [np.maximum(np.pad(part[:length], (0, max(3 - length, 0)), mode="edge"), 1e-12) for part in parts]
     scores = np.mean([np.log(part[1:-1] / part[2:]) for part in parts], axis=0)
     order = np.argsort(-scores, kind="stable")
     return Suggestion(order + 2, scores[order], np.mean(parts, axis=0))

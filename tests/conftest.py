@@ -55,6 +55,11 @@ def in_blocks(size=5, **arrays):
     return rows
 
 
+def changed(result, **fields):
+    """The same result but for these fields."""
+    return agtf.Result(**(vars(result) | fields))
+
+
 def flat(X):
     """The paper's (n, K, V) tensor as the solver's (n, V*K) matrix."""
     return np.array(X.transpose(0, 2, 1).reshape(len(X), -1), order="C")

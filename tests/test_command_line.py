@@ -207,7 +207,7 @@ def test_names_memberships_report_and_model(named_files, tmp_path, capsys):
     np.testing.assert_array_equal(np.array(found, int), saved.predict(some))
     np.testing.assert_allclose(np.array(memberships, float).T, saved.predict_memberships(some), atol=1e-6)
     assert agtf._main([*new, "--predict", model, "--names", "-o", labels]) == 2  # other names of views
-    assert "unknown view 'new air'" in capsys.readouterr().err
+    assert "2 unknown ['new air', 'new soil']" in capsys.readouterr().err
 
 
 def test_without_names_the_files_names_do_not_matter(named_files, tmp_path, capsys):

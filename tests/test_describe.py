@@ -1,13 +1,12 @@
 """What is cluster 3? Descriptions against answers that are known, and against loops written from the definitions."""
 
-import dataclasses
 import pickle
 
 import matplotlib
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from conftest import JIT_OFF, blobs, data_set, needs_jit
+from conftest import JIT_OFF, blobs, changed, data_set, needs_jit
 
 import agtf
 
@@ -108,7 +107,7 @@ def test_border_and_anchors(problem):
 def test_equal_memberships_are_told_apart_by_the_anchors():
     views, _ = blobs()
     result = agtf.cluster(views, 3)
-    sharp = dataclasses.replace(result, memberships=np.eye(3)[result.labels])
+    sharp = changed(result, memberships=np.eye(3)[result.labels])
     found = sharp.describe()
     support = np.array([sharp.explain(i).votes.mean(axis=0) for i in range(60)])
     assert (found.certainty == 1).all() and (found.confused == 0).all()
@@ -237,9 +236,7 @@ def named(result):
     widths = [moments[1].shape[1] for moments in result._profile]
     names = [[f"{BAD_NAME} {j}" for j in range(widths[0])], *[None] * (len(widths) - 1)]
     samples = [f"{BAD_NAME} {i}" for i in range(len(result.labels))]
-    return dataclasses.replace(
-        result, view_names=["a" * 50, *result.view_names[1:]], feature_names=names, sample_names=samples
-    )
+    return changed(result, view_names=["a" * 50, *result.view_names[1:]], feature_names=names, sample_names=samples)
 
 
 def test_tables_in_a_terminal_and_in_a_notebook(problem):

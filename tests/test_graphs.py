@@ -183,9 +183,8 @@ def test_small_and_large_graphs_take_the_same_spectrum(monkeypatch):
 
 def prepared(views, k, **options):
     """The rows with their graph, and the anchors."""
-    given = {**agtf.AGTF().get_params(), **options}
-    s = agtf._resolve(given, k, views[0].shape[0], len(views))
-    rows, _, anchors = agtf._prepare(agtf._as_tables(views), None, s, np.random.RandomState(0), agtf._Progress(0))
+    s = agtf._resolve(agtf.AGTF(k, **options), views[0].shape[0], len(views))
+    rows, _, anchors = agtf._prepare(agtf._as_tables(views), None, s, agtf._Progress(0))
     return rows, anchors
 
 

@@ -1,6 +1,5 @@
 """The page: it stands alone, nothing in it can break out of its place, it stays small, and a browser can use it."""
 
-import dataclasses
 import html
 import html.parser
 import json
@@ -11,7 +10,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import blobs
+from conftest import blobs, changed
 
 import agtf
 
@@ -71,7 +70,7 @@ def with_names(result):
     names = [[HOSTILE[j % len(HOSTILE)] for j in range(d)] for d in widths]
     views = [f"{HOSTILE[v]} {v}" for v in range(len(widths))]
     samples = [HOSTILE[i] if i < len(HOSTILE) else f"sample <{i}>" for i in range(n)]
-    return dataclasses.replace(result, view_names=views, feature_names=names, sample_names=samples)
+    return changed(result, view_names=views, feature_names=names, sample_names=samples)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +133,7 @@ def many(result, times):
     """The same result with every sample repeated."""
     graph = {name: np.tile(getattr(result, name), (times, 1, 1)) for name in ("_index", "_weight")}
     memberships = np.tile(result.memberships, (times, 1))
-    return dataclasses.replace(result, labels=np.tile(result.labels, times), memberships=memberships, **graph)
+    return changed(result, labels=np.tile(result.labels, times), memberships=memberships, **graph)
 
 
 @pytest.mark.parametrize("name, all_listed", [(None, True), ("sample number {}", False), ("x" * 90 + "{}", False)])
@@ -142,7 +141,7 @@ def test_pages_of_many_samples_stay_small_and_say_so(result, tmp_path, name, all
     large = many(result, 1112)  # 100,080 samples
     n = len(large.labels)
     if name:
-        large = dataclasses.replace(large, sample_names=[name.format(i) for i in range(n)])
+        large = changed(large, sample_names=[name.format(i) for i in range(n)])
     page = page_of(large, tmp_path / "report.html")
     assert 2_000_000 < (tmp_path / "report.html").stat().st_size < 3_000_000
     listed, why = page.data["samples"], page.data["why"]

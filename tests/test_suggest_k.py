@@ -26,8 +26,10 @@ def test_real_clusters(name, k, first):
 
 def test_k_max_is_checked():
     views, _ = blobs()
-    for k_max in (1, 60, 2.5):
-        with pytest.raises(ValueError, match="k_max must be an int between 2 and"):
+    for k_max in (1, 60):
+        with pytest.raises(ValueError, match="k_max must lie between 2 and"):
             agtf.suggest_k(views, k_max)
+    with pytest.raises(TypeError, match="k_max must be an int"):
+        agtf.suggest_k(views, 2.5)
     with pytest.raises(ValueError, match="scale must be 'auto' or"):
         agtf.suggest_k(views, 5, scale="log")
