@@ -1344,7 +1344,7 @@ class _DaskRows:
         labels = _as_dask(parts[: len(self.states)], chunks, (), np.intp)
         memberships = _as_dask(parts[len(self.states) :], chunks, (k,), float)
         graph = dict(_index=None, _weight=None, _sources=self.sources)
-        return dict(labels=labels, memberships=memberships, _profile=_in_units(moments), **graph)
+        return dict(labels=labels, memberships=memberships, _profile=moments, **graph)
 
 
 @dataclass
@@ -3291,75 +3291,51 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
 # 9 describe and report: what sets the clusters apart, as arrays, as tables and as one page.
 
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
-_STRONGEST = 1000.0  # bound of standardised differences, for features that do not vary within the groups
-_NUMBER = r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf|)\s*"  # or a hole
-_REPORT_BYTES = 2_900_000  # a page stays below 3 MB; samples that do not fit are left out, and it says so
+_NUMBER = re.compile(r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?%?|nan|[-+]?inf|)\s*", re.IGNORECASE)  # or a hole
 
 
 def _profile(data, labels, k):
-    """Per given view (count, mean, variance) of each cluster's samples that were seen there: (k,), (k, d), (k, d).
-
-    In the user's units; `labels` are in working order.
-    """
+    """Per given view (count, mean, variance) of each cluster's samples that were seen there: (k,), (k, d), (k, d)."""
 
     def of_view(v):
         table, seen = data.tables[v], slice(None) if data.seen is None else data.seen[:, v]
         rows, label = data.rows[seen], labels[seen]
         # Blocks so large that all their moments together need less memory than the table.
-        blocks = min(32, 1 + table.size // (3 * k * table.shape[1]))
+        size = max(4096, len(rows) // min(32, 1 + table.size // (3 * k * table.shape[1])))
+        return _pooled(_map_rows(lambda lo, hi: _moments(table[rows[lo:hi]], label[lo:hi], k), len(rows), size))
 
-        def step(lo, hi):
-            return _moments(table[rows[lo:hi]], label[lo:hi], k)
-
-        return _pooled(_map_rows(step, len(rows), rows=max(4096, len(rows) // blocks)))
-
-    return _in_units([of_view(v) for v in np.argsort(data.slots)])
-
-
-def _in_units(moments):
-    """Count, mean and variance of each cluster, per view, from pooled `_moments`."""
-    return [(count, row + mean, variance) for count, row, mean, variance in moments]
+    return [of_view(v) for v in np.argsort(data.slots)]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
 def _moments(rows, label, k):
-    """Of each cluster in a block of rows the count (k,), a row, the mean less that row, the variance, (k, d) each."""
-    count, row, mean, variance = np.bincount(label, minlength=k), *np.zeros((3, k, rows.shape[1]))
+    """Count (k,), mean and variance (k, d) of each cluster's samples in a block of rows."""
+    count, mean, variance = np.bincount(label, minlength=k), *np.zeros((2, k, rows.shape[1]))
     for c in np.flatnonzero(count):
         some = rows[label == c].astype(float)
-        if sparse.issparse(some):
-            mean[c], variance[c] = mean_variance_axis(some, axis=0)
-        else:
-            row[c] = some[0]  # differences from it have no offset that would cost digits
-            some -= row[c]
-            mean[c], variance[c] = some.mean(axis=0), some.var(axis=0)
-    return count, row, mean, variance
+        moments = mean_variance_axis(some, axis=0) if sparse.issparse(some) else (some.mean(axis=0), some.var(axis=0))
+        mean[c], variance[c] = moments
+    return count, mean, variance
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _pooled(moments):
     """The `_moments` of all blocks together."""
-    counts, rows, means, variances = map(np.array, zip(*moments))
-    count, row = counts.sum(axis=0), rows[(counts > 0).argmax(axis=0), np.arange(counts.shape[1])]
-    means += rows - row
+    counts, means, variances = map(np.array, zip(*moments))
+    count = counts.sum(axis=0)
     weight = counts[:, :, None] / np.maximum(count, 1)[:, None]
     mean = (weight * means).sum(axis=0)
-    return count, row, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
-
-
-def _members(labels, k):
-    """(k, n) with a 1 where sample i is in cluster c."""
-    return sparse.csc_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), (k, len(labels)))
+    return count, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _compare(result):
     """Every cluster against all other samples: the views, numbers and names of all D features, and (k, D) arrays of
     their standardised differences (Cohen's d), of their means, and of the others' means."""
-    widths = [mean.shape[1] for _, mean, _ in result._profile]
     count, mean, variance = zip(*result._profile)
-    weight = np.repeat(np.column_stack(count), widths, axis=1).astype(float)
-    mean, variance = np.hstack(mean), np.hstack(variance)
+    widths = [x.shape[1] for x in mean]
+    views = np.repeat(np.arange(len(widths)), widths)
+    weight, mean, variance = np.column_stack(count)[:, views].astype(float), np.hstack(mean), np.hstack(variance)
     rest = weight.sum(axis=0) - weight
     origin = np.take_along_axis(mean, weight.argmax(axis=0)[None], axis=0)  # squares of differences do not cancel
     shifted = mean - origin
@@ -3367,13 +3343,14 @@ def _compare(result):
     others = (first.sum(axis=0) - first) / np.maximum(rest, 1.0)
     spread = weight * variance + np.maximum(second.sum(axis=0) - second - rest * others**2, 0.0)
     difference = np.where((weight > 0) & (rest > 0), shifted - others, 0.0)
-    rounding = 1e-12 * np.abs(origin) + np.finfo(float).tiny  # features that are the same everywhere differ by less
-    deviation = np.maximum(np.sqrt(spread / weight.sum(axis=0)), np.abs(difference) / _STRONGEST)
+    # Features that do not vary within the groups differ by 1000 at most, those that are the same everywhere by nothing.
+    deviation = np.maximum(np.sqrt(spread / weight.sum(axis=0)), np.abs(difference) / 1000)
+    deviation = np.maximum(deviation, 1e-12 * np.abs(origin) + np.finfo(float).tiny)
     names = [given or [f"feature {j}" for j in range(d)] for given, d in zip(result.feature_names, widths)]
     return dict(
-        views=np.repeat(np.arange(len(widths)), widths), features=np.concatenate(list(map(np.arange, widths))),
-        names=np.array(sum(names, []), object), differences=np.nan_to_num(difference / np.maximum(deviation, rounding)),
-        means=np.where(weight > 0, mean, np.nan), other_means=np.where(rest > 0, others + origin, np.nan),
+        views=views, features=np.concatenate([np.arange(d) for d in widths]), names=np.array(sum(names, []), object),
+        differences=np.nan_to_num(difference / deviation), means=np.where(weight > 0, mean, np.nan),
+        other_means=np.where(rest > 0, others + origin, np.nan),
     )  # fmt: skip
 
 
@@ -3386,42 +3363,36 @@ def _sample_name(source, i):
     return str(i) if source.sample_names is None else _printable(source.sample_names[i])
 
 
-def _is_number(cell):
-    return re.fullmatch(_NUMBER + "%?|-", cell, re.IGNORECASE) is not None
-
-
 def _text_table(header, rows):
     """Lines of text in columns, those of numbers to the right."""
     columns = []
     for cells in zip(header, *rows):
-        side = ">" if all(map(_is_number, cells[1:])) else "<"
+        side = ">" if all(map(_NUMBER.fullmatch, cells[1:])) else "<"
         columns.append([f"{cell:{side}{max(map(len, cells))}}" for cell in cells])
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns))
 
 
-def _html_table(header, rows, kind=""):
+def _html_table(header, rows, head="<th>{}</th>", kind=""):
     """The table; the page's style draws a bar in cells that say how long, 0.5 for a difference of 1."""
-
-    def cell(name, text):
-        mark = ' class="n"' if _is_number(text) else ""
-        if name == "difference":
-            size, side = abs(float(text)), "less" if text.startswith("-") else "more"
-            mark = f' class="{side}" style="--bar: {size / (1 + size):.2f}"'
-        return f"<td{mark}>{escape(text)}</td>"
-
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
-    body = "\n".join(f"<tr>{''.join(map(cell, header, row))}</tr>" for row in rows)
+    body = ""
+    for row in rows:
+        body += "<tr>"
+        for name, cell in zip(header, row):
+            mark = ' class="n"' if _NUMBER.fullmatch(cell) else ""
+            if name == "difference":
+                size, side = abs(float(cell)), "less" if cell.startswith("-") else "more"
+                mark = f' class="{side}" style="--bar: {size / (1 + size):.2f}"'
+            body += f"<td{mark}>{escape(cell)}</td>"
+        body += "</tr>\n"
+    head = "".join(head.format(escape(name)) for name in header)
     return f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 class Description(SimpleNamespace):
     """What `describe` or `explain` finds: prints as tables, in notebooks too; the numbers are attributes."""
 
-    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # arrays have no one answer
-
     def __repr__(self):
-        tables = [f"{title}\n{_text_table(header, rows)}" for title, header, rows in self.tables]
-        return "\n\n".join([self.title, *tables])
+        return "\n\n".join([self.title, *(f"{title}\n{_text_table(*table)}" for title, *table in self.tables)])
 
     def _repr_html_(self):
         tables = (f"<h4>{escape(title)}</h4>{_html_table(*table)}" for title, *table in self.tables)
@@ -3431,8 +3402,7 @@ class Description(SimpleNamespace):
         """The numbers as a pandas DataFrame: a line per cluster, per feature of one cluster, or per slice."""
         import pandas
 
-        names, values = zip(*self.columns)
-        return pandas.DataFrame(dict(enumerate(values))).set_axis(names, axis=1)
+        return pandas.DataFrame(self.columns)
 
 
 def _explain(result, i):
@@ -3441,23 +3411,21 @@ def _explain(result, i):
     anchors = result.anchors[index]
     votes, label = _votes(index[None], weights[None], memberships)[0], int(result.labels[i])
     clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
-    support, favoured = votes[:, label].sum(), int(votes.sum(axis=0).argmax())
-    shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
+    shares, favoured = votes[:, label] / max(votes[:, label].sum(), 1e-300), int(votes.sum(axis=0).argmax())
     title = f"sample {_sample_name(result, i)} is in cluster {label}"
     if favoured != label:
         title += f", although its anchors' votes favour cluster {favoured}"
     rows = []
     for v, name in enumerate(result.slices):
         best = [c for c in np.argsort(-votes[v], kind="stable")[:3] if votes[v, c] >= 0.005]
-        voted = ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best)
         near = [(_sample_name(result, anchors[v, t]), t) for t in np.flatnonzero(weights[v] > 0)[:4]]
         text = "  ".join(f"{anchor} x {weights[v, t]:.2f} > {clusters[v, t]}" for anchor, t in near)
-        rows.append((_printable(name), f"{shares[v]:.0%}", voted, text))
+        rows.append((_printable(name), f"{shares[v]:.0%}", ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best), text))
     return Description(
         title=title, sample=i, label=label, favoured=favoured, slices=result.slices, anchors=anchors, weights=weights,
         clusters=clusters, votes=votes, shares=shares, sample_names=result.sample_names,
         tables=[("how its anchors vote", ("slice", "share", "votes", "anchors: sample x weight > cluster"), rows)],
-        columns=[("slice", result.slices), ("share", shares), ("votes", list(votes))],
+        columns={"slice": result.slices, "share": shares, "votes": list(votes)},
     )  # fmt: skip
 
 
@@ -3465,44 +3433,38 @@ def _describe(result):
     """All clusters, see `Result.describe`."""
     labels, (n, k) = result.labels, result.memberships.shape
     votes = _votes(result._index, result._weight, result._slice_memberships())
-    members, sizes = _members(labels, k), np.bincount(labels, minlength=k)
-
-    def mean(values):
-        return members @ values / np.maximum(sizes, 1)[:, None]
-
-    mixing, support = mean(result.memberships), votes.mean(axis=1)
-    towards = mixing + 1e-9 * mean(support)  # the anchors decide between equals
+    sizes, support, own = np.bincount(labels, minlength=k), votes.mean(axis=1), (np.arange(n), labels)
+    members, some = sparse.csc_array((np.ones(n), labels, np.arange(n + 1)), (k, n)), np.maximum(sizes, 1)
+    values = result.memberships, support, votes.argmax(axis=2) == labels[:, None]
+    mixing, voted, agreement = (members @ x / some[:, None] for x in values)
+    towards = mixing + 1e-9 * voted  # the anchors decide between equals
     np.fill_diagonal(towards, -1.0)
-    closest, own = towards.argmax(axis=1), (np.arange(n), labels)
-    torn = (result.memberships[own[0], closest[labels]] > _TORN) & (k > 1)
+    closest = towards.argmax(axis=1)
+    confused = np.bincount(labels, (result.memberships[own[0], closest[labels]] > _TORN) & (k > 1), k) / some
     closest[(sizes == 0) | (k == 1)] = -1
     order, typical = np.lexsort((-support[own], -result.memberships[own], labels)), np.full((k, 8), -1)
-    for c, some in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
-        typical[c, : len(some)] = some[:8]
+    for c, inside in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
+        typical[c, : len(inside)] = inside[:8]
     features = _compare(result)
     top = np.argsort(-np.abs(features["differences"]), axis=1, kind="stable")[:, :3]
-    views, names, differences = features["views"][top], features["names"][top], features["differences"]
-    differences = np.take_along_axis(differences, top, axis=1)
-    found = Description(
-        title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
-        confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), typical=typical,
-        views=views, features=features["features"][top], differences=differences, _features=features,
-    )  # fmt: skip
-    slices, lines = [_printable(x, 20) for x in result.slices], []
+    views, differences = features["views"][top], np.take_along_axis(features["differences"], top, axis=1)
+    columns = dict(cluster=range(k), size=sizes, sure=mixing.diagonal(), closest=closest, confused=confused)
+    columns |= {f"{name} agrees": share for name, share in zip(result.slices, agreement.T)}
+    columns |= {"set apart by": [], "typical samples": []}
     for c in range(k):
-        strongest = zip(views[c], names[c], differences[c])
-        apart = "; ".join(f"{slices[v]}: {_printable(name)} {d:+.1f}" for v, name, d in strongest if d)
-        some = ", ".join(_sample_name(result, i) for i in typical[c, :3] if i >= 0)
-        near = str(closest[c]) if closest[c] >= 0 else "-"
-        shares = [f"{x:.0%}" for x in (found.certainty[c], found.confused[c], *found.agreement[c])]
-        lines.append([str(c), str(sizes[c]), shares[0], near, *shares[1:], apart, some])
-    header = "cluster", "size", "sure", "closest", "confused", *(f"{x} agrees" for x in slices)
-    more = "set apart by", "typical samples"
-    numbers = [range(k), sizes, found.certainty, closest, found.confused, *found.agreement.T]
-    found.columns = list(zip((*header, *more), [*numbers, *zip(*(line[-2:] for line in lines))]))
-    found.tables = [("how sure, and how far each view agrees", header, [line[:-2] for line in lines])]
-    found.tables += [("what they are", header[:1] + more, [line[:1] + line[-2:] for line in lines])]
-    return found
+        strongest = zip(views[c], features["names"][top[c]], differences[c])
+        texts = (f"{_printable(result.view_names[v], 20)}: {_printable(x)} {d:+.1f}" for v, x, d in strongest if d)
+        columns["set apart by"].append("; ".join(texts))
+        columns["typical samples"].append(", ".join(_sample_name(result, i) for i in typical[c, :3] if i >= 0))
+    cells = [[f"{x:.0%}" if isinstance(x, float) else str(x) for x in column] for column in columns.values()]
+    header, lines = [_printable(name) for name in columns], list(zip(*cells))
+    numbers = "how sure, and how far each view agrees", header[:-2], [line[:-2] for line in lines]
+    words = "what they are", header[:1] + header[-2:], [line[:1] + line[-2:] for line in lines]
+    return Description(
+        title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
+        confused=confused, agreement=agreement, typical=typical, views=views, features=features["features"][top],
+        differences=differences, columns=columns, tables=[numbers, words], _features=features, _table=(header, lines),
+    )  # fmt: skip
 
 
 def _describe_cluster(result, everything, c):
@@ -3526,14 +3488,16 @@ def _describe_cluster(result, everything, c):
     )  # fmt: skip
     near = f", closest to cluster {found.closest}, confused {found.confused:.0%}" if found.closest >= 0 else ""
     found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
-    header, numbers = ("feature", "difference", "mean", "others"), (found.differences, found.means, found.other_means)
-    view_names = [result.view_names[v] for v in found.views]
-    found.columns = list(zip(("view", *header), (view_names, found.names, *numbers)))
+    found.columns = dict(view=[result.view_names[v] for v in found.views], feature=found.names)
+    found.columns |= dict(difference=found.differences, mean=found.means, others=found.other_means)
     found.tables = []
     for v, name in enumerate(result.view_names):
-        some = [x[found.views == v][:5] for x in (found.names, *numbers)]
-        rows = [(_printable(x), f"{d:+.2f}", f"{mean:.4g}", f"{others:.4g}") for x, d, mean, others in zip(*some)]
-        found.tables.append((f"{_printable(name)}, which agrees on {found.agreement[v]:.0%}", header, rows))
+        rows = []
+        for j in np.flatnonzero(found.views == v)[:5]:
+            means = (f"{x:.4g}" for x in (found.means[j], found.other_means[j]))
+            rows.append((_printable(found.names[j]), f"{found.differences[j]:+.2f}", *means))
+        title = f"{_printable(name)}, which agrees on {found.agreement[v]:.0%}"
+        found.tables.append((title, ("feature", "difference", "mean", "others"), rows))
     called = partial(_sample_name, result)
     rows = [(what, ", ".join(map(called, getattr(found, what)[:8]))) for what in ("typical", "anchors")]
     found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
@@ -3544,14 +3508,14 @@ def _describe_cluster(result, everything, c):
 
 
 def _report(result, path):
-    """The page of `Result.report`."""
-    everything = _describe(result)
-    cards = [_describe_cluster(result, everything, c)._repr_html_() for c in range(len(everything.sizes))]
+    """The page of `Result.report`, which stays below 3 MB: samples that do not fit are left out, and it says so."""
+    everything, (n, k) = _describe(result), result.memberships.shape
+    certainty = result.memberships.max(axis=1)
+    low, middle = np.quantile(certainty, (0.1, 0.5))
     widths = [mean.shape[1] for _, mean, _ in result._profile]
     views = ", ".join(f"{_printable(name)} ({d} features)" for name, d in zip(result.view_names, widths))
     options = {name: f"{x:.4g}" if isinstance(x, float) else _printable(x) for name, x in result.options.items()}
     agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
-    low, middle = np.quantile(result.memberships.max(axis=1), (0.1, 0.5))
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
     facts = {
         "Data": f"{views}; {len(result.anchors)} anchors",
@@ -3560,65 +3524,58 @@ def _report(result, path):
         "Certainty": f"half of the samples have a membership above {middle:.2f}, a tenth one below {low:.2f}",
         "Convergence": f"{result.n_iter} iterations, ended by {result.stopped_by}; residuals {residuals or 'unknown'}",
     }
-    (_, header, rows), (_, more_header, more) = everything.tables
+    cards = (_describe_cluster(result, everything, c)._repr_html_() for c in range(k))
     parts = {
         "title": escape(everything.title), "version": __version__,
         "facts": "".join(f"<p><b>{name}:</b> {escape(text)}.</p>" for name, text in facts.items()),
-        "clusters": _html_table(header + more_header[1:], [a + b[1:] for a, b in zip(rows, more)], "sortable"),
+        "clusters": _html_table(*everything._table, "<th><button>{}</button></th>", "sortable"),
         "cards": "\n".join(f'<article id="cluster-{c}">{card}</article>' for c, card in enumerate(cards)),
     }  # fmt: skip
-    room = _REPORT_BYTES - len(_PAGE) - sum(len(part.encode(errors="replace")) for part in parts.values())
-    parts["data"], parts["left_out"] = _lookup(result, everything.typical, room)
+
+    def as_json(data):
+        return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # no text in it can end the script
+
+    def first(samples, tell, room):
+        """What is told about as many of the first samples as there is room for, in bytes."""
+        told = {}
+        for i in samples:
+            text = tell(i)
+            room -= len(as_json({i: text}))
+            if room < 0:
+                break
+            told[i] = text
+        return told
+
+    room = 2_900_000 - len(_PAGE) - sum(len(part.encode(errors="replace")) for part in parts.values())
+    percent = np.rint(100 * certainty).astype(int)
+    known = list(zip(result.labels.tolist(), percent.tolist(), result.sample_names or [None] * n))
+    order = np.concatenate([everything.typical[everything.typical >= 0], np.argsort(certainty, kind="stable")])
+    samples = first(dict.fromkeys(order.tolist()), known.__getitem__, 0.8 * room)
+    why = first(samples, lambda i: str(result.explain(i)), room - len(as_json(samples)))
+    parts["data"], parts["left_out"] = as_json({"samples": samples, "why": why}), ""
+    if len(why) < n:
+        parts["left_out"] = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
+{n - len(samples)} are not listed at all; the least certain were kept. In Python, result.explain(i) explains any."""
     with open(path, "w", encoding="utf-8", errors="xmlcharrefreplace") as file:
         file.write(Template(_PAGE).substitute(parts))
-
-
-def _lookup(result, typical, room):
-    """What the page knows of single samples, JSON of at most `room` bytes, and a sentence on what was left out."""
-    n, certainty = len(result.labels), result.memberships.max(axis=1)
-    percent = np.rint(100 * certainty).astype(int)
-    facts = list(zip(result.labels.tolist(), percent.tolist(), result.sample_names or [None] * n))
-    order = dict.fromkeys([*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()])
-    samples, why, left = {}, {}, room
-    for i in order:
-        left -= len(_json({i: facts[i]}))
-        if left < 0.2 * room:
-            break
-        samples[i] = facts[i]
-    for i in samples:
-        text = str(result.explain(i))
-        left -= len(_json({i: text}))
-        if left < 0:
-            break
-        why[i] = text
-    left_out = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
-{n - len(samples)} are not listed at all; the least certain were kept. In Python, result.explain(i) explains any."""
-    return _json({"samples": samples, "why": why}), left_out if len(why) < n else ""
-
-
-def _json(data):
-    """Compact, and safe inside a script element: no text in it can end the element."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 # One page that may load nothing, which its policy makes sure of. Colours are from the pictures' set.
 _PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>$title</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"
 content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"><style>
-:root { color-scheme: light dark; font: 16px/1.45 system-ui, sans-serif; background: Canvas; color: CanvasText }
-body { margin: 0 auto; max-width: 84rem; padding: 1rem; overflow-wrap: anywhere } h3, h4 { margin: .8rem 0 .2rem }
-p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal } p, table { font-size: .9rem }
+:root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; background: Canvas; color: CanvasText }
+body { margin: 0 auto; max-width: 90rem; padding: 1rem; overflow-wrap: anywhere } h3, h4 { margin: .8rem 0 .2rem }
+p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal } th button { font: inherit }
 .wide, output { overflow-x: auto } output { display: block; white-space: pre; font: .8rem/1.5 monospace }
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #8886 }
 .n { text-align: right } .sortable td:nth-last-child(2) { min-width: 18rem }
-th button { font: inherit } [aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
+[aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
 [style] { white-space: nowrap } [style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar));
   height: .6em; margin-right: .4em; background: #cc6677; print-color-adjust: exact } .more::before { background: #69c }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
-article { border: 1px solid #8886; border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
-@media print { :root { color-scheme: light; font-size: 10px } form { display: none } .wide { overflow: visible }
-  button { all: unset } .sortable { font-size: .8rem } .sortable td:nth-last-child(2) { min-width: 0 }
-  h2 { break-after: avoid } .cards { display: block; columns: 2 } article { margin: 0 0 1rem } }
+.cards { columns: 25rem } article { border: 1px solid #8886; padding: 1rem; margin: 0 0 1rem; break-inside: avoid }
+@media print { :root { color-scheme: light; font-size: 9px } form { display: none } .wide { overflow: visible }
+  button { all: unset } .sortable td:nth-last-child(2) { min-width: 0 } h2 { break-after: avoid } }
 </style></head><body><main><h1>$title</h1>$facts
 <form><h2>Look up a sample</h2><label>Number or name <input name="wanted" autocomplete="off"></label>
 <button>Explain</button><output id="answer" tabindex="0"></output></form><p>$left_out</p>
@@ -3628,27 +3585,21 @@ Differences from all other samples are in standard deviations. The columns' name
 <h2>Each cluster</h2><div class="cards">$cards</div><p>Written by agtf $version.</p></main>
 <script type="application/json" id="data">$data</script><script>
 const {samples, why} = JSON.parse(document.getElementById("data").textContent), [form] = document.forms;
-for (const box of document.querySelectorAll(".wide")) box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1;
-for (const th of document.querySelectorAll(".sortable th")) {
-  const button = document.createElement("button"), body = th.closest("table").tBodies[0];
-  button.append(...th.childNodes);
-  th.append(button);
-  button.onclick = () => {
-    const sign = th.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-    const text = row => row.cells[th.cellIndex].textContent;
-    const order = (a, b) => sign * (parseFloat(a) - parseFloat(b) || a.localeCompare(b));
-    for (const other of th.parentNode.cells) other.removeAttribute("aria-sort");
-    th.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
-    body.append(...[...body.rows].sort((a, b) => order(text(a), text(b))));
-  };
-}
+for (const th of document.querySelectorAll(".sortable th")) th.firstChild.onclick = () => {
+  const [body] = th.closest("table").tBodies, sign = th.ariaSort === "ascending" ? -1 : 1;
+  const text = row => row.cells[th.cellIndex].textContent;
+  const order = (a, b) => sign * (parseFloat(a) - parseFloat(b) || a.localeCompare(b));
+  for (const other of th.parentNode.cells) other.ariaSort = null;
+  th.ariaSort = sign > 0 ? "ascending" : "descending";
+  body.append(...[...body.rows].sort((a, b) => order(text(a), text(b))));
+};
 form.onsubmit = event => {
   event.preventDefault();
   const wanted = form.wanted.value, named = Object.keys(samples).filter(i => samples[i][2] === wanted);
   const found = named.length ? named.slice(0, 5) : [wanted.trim()].filter(i => Object.hasOwn(samples, i));
-  const texts = found.map(i => "Number " + i + ", cluster " + samples[i][0] + ", membership " + samples[i][1] + "%\\n"
+  const texts = found.map(i => `Number $${i}, cluster $${samples[i][0]}, membership $${samples[i][1]}%\\n`
     + (why[i] ?? "Its explanation was left out."));
-  form.elements.answer.textContent = texts.join("\\n\\n") || "Sample " + wanted + " is not on this page.";
+  form.elements.answer.textContent = texts.join("\\n\\n") || `Sample $${wanted} is not on this page.`;
 };
 </script></body></html>
 """
@@ -3659,9 +3610,8 @@ form.onsubmit = event => {
 
 _TABLES = (".csv", ".parquet", ".feather")
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
-_VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
-_OTHER_NAMES = r"missingstatus|index|indices|(.*_)?folds?_?\d*"  # tables about samples that are no features
-_KERNEL_NAMES = r"(kh?|kernels?|gram)_?\d*"  # if they are square
+_OTHER_NAMES = re.compile(r"missingstatus|index|indices|(.*_)?folds?_?\d*", re.I)  # about samples, but no features
+_KERNEL_NAMES = re.compile(r"(kh?|kernels?|gram)_?\d*", re.I)  # if they are square
 
 
 def score(y_true, labels):
@@ -3676,21 +3626,18 @@ def score(y_true, labels):
     """
     y_true, labels = np.asarray(y_true), np.asarray(labels)
     counts = contingency_matrix(y_true, labels)
-    matched = counts[linear_sum_assignment(-counts)].sum()
     (_, false), (missed, both) = pair_confusion_matrix(y_true, labels).astype(float)
     # Without a single pair put together (or belonging together) nothing was put together wrongly.
     precision = both / (both + false) if both + false else 1.0
     recall = both / (both + missed) if both + missed else 1.0
     scores = {
-        "ACC": matched / counts.sum(),
+        "ACC": counts[linear_sum_assignment(-counts)].sum() / counts.sum(),
         "NMI": normalized_mutual_info_score(y_true, labels),
         "purity": counts.max(axis=0).sum() / counts.sum(),
         "ARI": adjusted_rand_score(y_true, labels),
         "F-score": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
-        "precision": precision,
-        "recall": recall,
     }
-    return {name: float(value) for name, value in scores.items()}
+    return {name: float(value) for name, value in scores.items()} | {"precision": precision, "recall": recall}
 
 
 def digits_views():
@@ -3701,20 +3648,18 @@ def digits_views():
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    images = digits.images / 16.0
-    n = len(images)
+    images, n = digits.images / 16.0, len(digits.images)
     fourier = np.abs(np.fft.rfft2(images)).reshape(n, -1)
     down, right = np.gradient(images, axis=(1, 2))
-    strength, angle = np.hypot(down, right), np.arctan2(down, right)
-    bins = np.floor((angle / (2 * np.pi) + 0.5) * 8 - 1e-9).astype(int) % 8
-    by_angle = np.where(bins[..., None] == np.arange(8), strength[..., None], 0.0)
+    bins = np.floor((np.arctan2(down, right) / (2 * np.pi) + 0.5) * 8 - 1e-9).astype(int) % 8
+    by_angle = np.where(bins[..., None] == np.arange(8), np.hypot(down, right)[..., None], 0.0)
     corners = (0, 2, 4)  # overlapping 4 x 4 cells
     gradients = [by_angle[:, r : r + 4, c : c + 4].sum(axis=(1, 2)) for r in corners for c in corners]
     ink = images > 0.3
     sides = [(side, axis) for axis in (1, 2) for side in (ink, np.flip(ink, axis))]
     depths = [np.where(side.any(axis=axis), side.argmax(axis=axis), 8) for side, axis in sides]
     profiles = np.hstack([images.sum(axis=1), images.sum(axis=2), *depths])
-    return [images.reshape(n, -1), fourier, np.hstack(gradients), profiles.astype(float)], digits.target
+    return [images.reshape(n, -1), fourier, np.hstack(gradients), profiles], digits.target
 
 
 def load_views(path, views=None, labels=None, names=False):
@@ -3749,68 +3694,34 @@ def load_views(path, views=None, labels=None, names=False):
 
 def _read(paths, label=None):
     """What the files hold, by name, and labels found in tables."""
-    kinds = {os.path.splitext(p)[1].lower() for p in paths}
+    from scipy.io.matlab import loadmat, matfile_version
+
+    kinds = {os.path.splitext(path)[1].lower() for path in paths}
     if kinds and kinds <= set(_TABLES):
         return _read_tables(paths, label)
     if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
         wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
         raise ValueError(f"give {wanted}; got {', '.join(paths)}")
-    return _read_arrays(paths[0]), None
+    with open(paths[0], "rb") as file:
+        try:
+            if kinds == {".npz"}:
+                return dict(np.load(file, allow_pickle=False)), None
+            contents = _read_hdf5(file) if matfile_version(file)[0] == 2 else loadmat(file)
+            return {name: value for name, value in contents.items() if not name.startswith(("__", "#"))}, None
+        except Exception as error:  # a damaged file can make the readers raise anything
+            raise ValueError(f"{paths[0]} cannot be read: {error}") from error
 
 
-def _show(paths):
-    """What the files hold, and what load_views reads from them, as text."""
-    lines = ["contents:", _listing(_read(paths)[0]), "read as:"]
-    try:
-        views, y = load_views(paths, names=True)
-    except ValueError as error:
-        return "\n".join([*lines, f"  nothing, until load_views is told what: {str(error).splitlines()[0]}"])
-    for name, view in views.items():
-        missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
-        lines.append(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
-    lines.append("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
-    return "\n".join(lines)
-
-
-def _listing(contents):
-    lines = []
-    for name, value in contents.items():
-        value = np.asarray(value) if hasattr(value, "columns") else value
-        kind = {"O": "cell array", "U": "text", "V": "struct"}.get(value.dtype.kind, f"{value.dtype} array")
-        cells = ", ".join(str(cell.shape) for cell in _cells(value)[:12]) if value.dtype == object else ""
-        lines.append(f"  {name}: {kind} {value.shape} {cells}".rstrip())
-    return "\n".join(lines)
-
-
-def _read_arrays(path):
-    """The variables of a .mat or .npz file."""
-    from scipy.io.matlab import loadmat, matfile_version
-
-    try:
-        if path.lower().endswith(".npz"):
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as contents:
-                return dict(contents)
-        contents = _read_hdf5(path) if matfile_version(path)[0] == 2 else loadmat(path)
-        return {name: value for name, value in contents.items() if not name.startswith("__")}
-    except OSError:
-        raise
-    except Exception as error:  # a damaged file can make the readers raise anything
-        raise ValueError(f"{path} cannot be read: {error}") from error
-
-
-def _read_hdf5(path):
+def _read_hdf5(file):
     """MATLAB v7.3: HDF5 with axes in reverse order, cells as references, sparse matrices and structs as groups."""
-    try:
-        import h5py
-    except ImportError:
-        raise ValueError("it is a MATLAB v7.3 file: install h5py, or save it again with -v7") from None
+    import h5py
 
     def value(node):
         if "MATLAB_sparse" in node.attrs and "data" in node:
             parts = (node["data"][()], node["ir"][()], node["jc"][()])
             return sparse.csc_array(parts, (int(node.attrs["MATLAB_sparse"]), len(parts[2]) - 1))
         if isinstance(node, h5py.Group):
-            return np.zeros((1, 1), [("struct", object)])  # a struct, into which nobody looks
+            return np.zeros((1, 1), "V1")  # a struct, into which nobody looks
         array = np.asarray(node[()]).T
         if node.attrs.get("MATLAB_class") == b"char":
             return np.array(["".join(map(chr, line)) for line in np.atleast_2d(array)])
@@ -3818,96 +3729,99 @@ def _read_hdf5(path):
             array[at] = value(node.file[reference])  # references come in arrays of objects
         return array
 
-    with h5py.File(path, "r") as file:
-        return {name: value(node) for name, node in file.items() if not name.startswith("#")}
+    with h5py.File(file, "r") as opened:
+        return {name: value(node) for name, node in opened.items()}
 
 
 def _read_tables(paths, label):
     """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
     tables, y, order = {}, None, None
     stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
-    if len(set(stems)) < len(stems):
-        stems = [f"{stem} {v}" for v, stem in enumerate(stems)]
-    for path, stem in zip(paths, stems):
+    for v, path in enumerate(paths):
+        stem = stems[v] if stems.count(stems[v]) == 1 else f"{stems[v]} {v}"
         try:
-            table, found, samples = _read_table(path, label)
-        except ImportError as error:
-            raise ValueError(f"{path} cannot be read: install pandas and pyarrow") from error
+            frame = _read_table(path)
+            if isinstance(frame, np.ndarray):
+                tables[stem] = frame
+                continue
+            names = [x for x in frame if (str(x).lower() in _LABEL_NAMES if label is None else str(x) == label)]
+            labels = [frame.pop(name) for name in names]
+            if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf":  # text
+                frame = frame.set_index(frame.columns[0])
+            frame = frame.astype(float)
         except ValueError as error:
-            hint = "" if sys.modules.get("pandas") else " (text and holes need pandas)"
-            raise ValueError(f"{path} is not a table of numbers: {error}{hint}") from None
-        if samples is not None:
+            raise ValueError(f"{path} is not a table of numbers: {error}") from None
+        if not hasattr(frame.index, "step"):  # more than the rows' numbers
+            samples = frame.index.astype(str)
             order = samples if order is None else order
             if not samples.is_unique or set(samples) != set(order):
                 raise ValueError(f"{path}: the first column is text, but does not name every sample of {paths[0]} once")
             rows = samples.get_indexer(order)
-            table, found = table.iloc[rows], None if found is None else found[rows]
-        y = found if y is None else y
-        if table.shape[1]:  # a file may hold nothing but labels
-            tables[stem] = table
+            frame, labels = frame.set_axis(samples).iloc[rows], [x.iloc[rows] for x in labels]
+        y = labels[0].to_numpy() if labels and y is None else y
+        if frame.shape[1]:  # a file may hold nothing but labels
+            tables[stem] = frame
     if label is not None and y is None:
         raise ValueError(f"{', '.join(paths)}: there is no column called {label!r}")
     return tables, y
 
 
-def _read_table(path, label):
-    """A file's numbers, its labels or None, its samples' names or None. Text can be read with pandas only."""
+def _read_table(path):
+    """A file as a DataFrame; without pandas as an array, if it is a CSV file of nothing but numbers."""
     kind, options = os.path.splitext(path)[1].lower(), {}
     if kind == ".csv":
         with open(path, encoding="utf-8-sig") as file:
             first = file.readline().strip()
         separator = max(",;\t", key=first.count)
-        names = first.split(separator)
-        is_number = [re.fullmatch(_NUMBER, cell, re.IGNORECASE) is not None for cell in names]
+        is_number = [_NUMBER.fullmatch(cell) is not None for cell in first.split(separator)]
         options = {"sep": separator, "header": None if all(is_number) else 0, "encoding": "utf-8-sig"}
-        if len(names) > 1 and not is_number[0] and all(is_number[1:]):
+        if len(is_number) > 1 and not is_number[0] and all(is_number[1:]):
             raise ValueError("the first line may be names or data; put a line above it that names the columns")
-
-    def find_labels(names):
-        return [x for x in names if (str(x).lower() in _LABEL_NAMES if label is None else str(x) == label)]
-
     try:
         import pandas
     except ImportError:
-        if not options:
-            raise
-        table = np.loadtxt(path, delimiter=separator, skiprows=int(not all(is_number)), ndmin=2, encoding="utf-8-sig")
-        at = [names.index(name) for name in find_labels(names)]
-        return np.delete(table, at, axis=1), table[:, at[0]] if at else None, None
-    frame = getattr(pandas, f"read_{kind[1:]}")(path, **options)
-    labels, samples = find_labels(frame), None
-    if not isinstance(frame.index, pandas.RangeIndex):
-        samples = frame.index = frame.index.astype(str)
-    elif frame.columns[0] not in labels and not pandas.api.types.is_numeric_dtype(frame.dtypes.iloc[0]):
-        frame = frame.set_index(frame.columns[0])
-        samples = frame.index
-    y = [frame.pop(name).to_numpy() for name in labels]
-    return frame.astype(float), y[0] if y else None, samples
+        if options and all(is_number):
+            return np.loadtxt(path, delimiter=separator, ndmin=2, encoding="utf-8-sig")
+        raise ValueError("install pandas to read names, text, holes and other files than .csv") from None
+    return getattr(pandas, f"read_{kind[1:]}")(path, **options)
 
 
-def _choose(contents, chosen=(), label=None):
+def _listing(contents):
+    lines = []
+    for name, value in contents.items():
+        value = np.asarray(value) if hasattr(value, "columns") else value
+        kind = {"O": "cell array", "U": "text", "V": "struct"}.get(value.dtype.kind, f"{value.dtype} array")
+        cells = ", ".join(str(cell.shape) for cell in value.ravel()[:12]) if value.dtype == object else ""
+        lines.append(f"  {name}: {kind} {value.shape} {cells}".rstrip())
+    return "\n".join(lines)
+
+
+def _choose(contents, chosen, label):
     """The views by name, samples as rows, and the labels or None."""
-    labels = [label]
+    if label not in (None, *contents):
+        raise ValueError(f"it holds nothing called {label!r}")
+    cells = {name: list(x.ravel()) if x.dtype == object else [x] for name, x in contents.items()}
+    labels, y = [label], np.array([])
     if label is None:
         labels = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
-    elif label not in contents:
-        raise ValueError(f"it holds nothing called {label!r}")
-    y = max((_label_vector(contents[name]) for name in labels), key=len, default=[])
+    for some in map(cells.pop, labels):  # one text per cell, or a vector that all cells repeat
+        if all(cell.dtype.kind == "U" for cell in some):
+            y = max(y, np.array([text for cell in some for text in cell.ravel()]), key=len)
+        elif some[0].dtype.kind in "biuf" and all(np.array_equal(cell, some[0]) for cell in some):
+            y = max(y, some[0].ravel() if some[0].size in some[0].shape else y, key=len)
     if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
-    others = {name: value for name, value in contents.items() if name not in labels}
-    index = next((_cells(v) for name, v in others.items() if name.lower() == "index" and v.dtype == object), [])
-    n = len(y) or max((int(np.max(seen)) for seen in index), default=None)
+    index = next((x for name, x in cells.items() if name.lower() == "index" and contents[name].dtype == object), [])
+    n = len(y) or max((int(np.max(seen)) for seen in index), default=0)
     views = {}
-    for name in chosen or _guess_views(others, n):
-        for cell in _cells(contents[name]):
-            if not _is_numeric(cell):
+    for name in chosen or _guess_views(contents, cells, n):
+        for cell in cells[name]:
+            if cell.dtype.kind not in "biuf" or cell.ndim < 1 or 0 in cell.shape:
                 raise ValueError(f"{name!r} is no table of numbers")
             key = f"view {len(views)}" if contents[name].dtype == object else name
             views[key] = cell if cell.ndim == 2 else cell.reshape(len(cell), -1)  # images
     shapes = [view.shape for view in views.values()]
-    if n is None:
-        n = next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
+    n = n or next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
     if any(n not in shape for shape in shapes):
         number = f"number of samples {n}" if n else "number of samples"
         raise ValueError(f"it holds views whose shapes {', '.join(map(str, shapes))} share no {number}")
@@ -3916,69 +3830,41 @@ def _choose(contents, chosen=(), label=None):
     turned = {shape[0] != n for shape in shapes if shape != (n, n)} == {True}  # a square table lies as the others do
     for v, (name, view) in enumerate(views.items()):
         view = view.T if turned or view.shape[0] != n else view
-        view = sparse.csr_array(view) if sparse.issparse(view) else view
-        views[name] = _only_seen(view, index[v]) if index else view
+        if index:
+            samples = np.arange(1, n + 1)
+            if not np.isin(index[v], samples).all():
+                raise ValueError(f"`index` lists other samples than 1 to {n}")
+            view = sparse.lil_array(view, dtype=float) if sparse.issparse(view) else view.astype(float)
+            view[~np.isin(samples, index[v])] = np.nan
+        views[name] = sparse.csr_array(view) if sparse.issparse(view) else view
     return views, y if len(y) else None
 
 
-def _cells(value):
-    return list(value.ravel()) if value.dtype == object else [value]
-
-
-def _is_numeric(value):
-    return value.dtype.kind in "biuf" and len(value.shape) > 0 and 0 not in value.shape
-
-
-def _label_vector(value):
-    """Labels as a vector: one text per cell, or what all cells repeat; an empty one if they are neither."""
-    cells = _cells(value)
-    if value.dtype == object and all(cell.dtype.kind == "U" for cell in cells):
-        return np.array(["".join(cell) for cell in cells])
-    same = all(cell.dtype.kind in "biufU" and np.array_equal(cell, cells[0]) for cell in cells)
-    return cells[0].ravel() if same and max(cells[0].shape, default=0) == cells[0].size else np.array([])
-
-
-def _guess_views(variables, n):
+def _guess_views(contents, cells, n):
     """The names of the views: of a cell array of matrices, or else of the matrices."""
-    tables = {}
-    for name, value in variables.items():
-        cells = _cells(value)
-        is_table = cells and all(_is_numeric(cell) and cell.ndim == 2 for cell in cells)
-        is_kernel = re.fullmatch(_KERNEL_NAMES, name, re.I) and all(len(set(cell.shape)) == 1 for cell in cells)
-        if is_table and not is_kernel and not re.fullmatch(_OTHER_NAMES, name, re.I):
-            tables[name] = cells
-    matrices = [name for name, cells in tables.items() if any(min(cell.shape) > 1 for cell in cells)]
-    arrays = [name for name in matrices or tables if variables[name].dtype == object]
-    arrays = [name for name in arrays if all(n in cell.shape for cell in tables[name])] or arrays
-    arrays = next(([name] for word in _VIEW_NAMES for name in arrays if name.lower() == word), arrays)
+    matrices = []
+    for name, some in cells.items():
+        is_table = all(cell.dtype.kind in "biuf" and cell.ndim == 2 and 0 not in cell.shape for cell in some)
+        is_kernel = _KERNEL_NAMES.fullmatch(name) and all(len(set(cell.shape)) == 1 for cell in some)
+        if is_table and any(min(cell.shape) > 1 for cell in some) and not (is_kernel or _OTHER_NAMES.fullmatch(name)):
+            matrices.append(name)
+    arrays = [name for name in matrices if contents[name].dtype == object]
+    arrays = [name for name in arrays if all(n in cell.shape for cell in cells[name])] or arrays
+    arrays = next(([name] for word in ("x", "data", "fea") for name in arrays if name.lower() == word), arrays)
+
+    def same(a, b):
+        return any(x.shape == b.shape and not (x != b).sum() for x in (a, a.T))
+
     views = []
     for name in arrays or matrices:
-        same = [len(tables[v]) == len(tables[name]) and all(map(_same, tables[v], tables[name])) for v in views]
-        if not any(same):
+        others = (cells[view] for view in views)
+        if not any(len(x) == len(cells[name]) and all(map(same, x, cells[name])) for x in others):
             views.append(name)
     if not views:
         raise ValueError("it holds no views: expected a cell array of matrices, or one matrix per view")
     if arrays and len(views) > 1:
         raise ValueError(f"it holds several cell arrays that could be the views: {', '.join(views)}")
     return views
-
-
-def _same(a, b):
-    """Whether two tables are the same, transposed or not."""
-    a = a if a.shape == b.shape else a.T
-    if sparse.issparse(a) and sparse.issparse(b):
-        return a.shape == b.shape and (a != b).nnz == 0
-    return np.array_equal(a, b, equal_nan=True)
-
-
-def _only_seen(view, seen):
-    """The view with rows of NaN for the samples that `seen` does not list, which counts from 1."""
-    samples = np.arange(view.shape[0]) + 1
-    if not np.isin(seen, samples).all():
-        raise ValueError(f"`index` lists other samples than 1 to {len(samples)}")
-    blank = sparse.lil_array(view, dtype=float) if sparse.issparse(view) else view.astype(float)
-    blank[~np.isin(samples, seen)] = np.nan
-    return sparse.csr_array(blank) if sparse.issparse(view) else blank
 
 
 # ======================================================================================================================
@@ -4216,6 +4102,20 @@ def plot_clusters(result, ax=None):
 
 # ======================================================================================================================
 # 12 command line
+
+
+def _show(paths):
+    """What the files hold, and what load_views reads from them, as text."""
+    lines = ["contents:", _listing(_read(paths)[0]), "read as:"]
+    try:
+        views, y = load_views(paths, names=True)
+    except ValueError as error:
+        return "\n".join([*lines, f"  nothing, until load_views is told what: {str(error).splitlines()[0]}"])
+    for name, view in views.items():
+        missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
+        lines.append(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
+    lines.append("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
+    return "\n".join(lines)
 
 
 def _demo(output, verbose):
