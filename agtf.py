@@ -3871,14 +3871,21 @@ def _guess_views(contents, cells, n):
 # 11 pictures: each helper draws on `ax`, or on axes of its own, and returns them. matplotlib is imported here only.
 
 _CENTRED = {"ha": "center", "va": "center", "fontsize": "small"}
+_DRAWN = 20_000  # samples in a picture: more than a screen has lines
 
 
-def _axes(ax, width=5.0, height=4.0, columns=None):
+def _panels(count, size):
     import matplotlib.pyplot as plt
 
-    if ax is None:
-        axes = plt.subplots(1, columns or 1, figsize=(width, height), layout="constrained", squeeze=False)[1][0]
-        ax = axes if columns else axes[0]
+    return plt.figure(figsize=size, layout="constrained").subplots(1, count, squeeze=False)[0]
+
+
+def _axes(ax, title, xlabel="", ylabel="", size=(5, 4), lines=None, **more):
+    """`ax`, or new ones, with labels; if there are names for them, with lines 0, 1, ... from the top."""
+    ax = _panels(1, size)[0] if ax is None else ax
+    if lines is not None:
+        more |= dict(yticks=range(len(lines)), yticklabels=lines, ylim=(len(lines) - 0.5, -0.5))
+    ax.set(title=title, xlabel=xlabel, ylabel=ylabel, **more)
     return ax
 
 
@@ -3892,23 +3899,11 @@ def _colours(k):
 
 def _heat(ax, image, label, form=None, **options):
     """A heat map with its colour bar and, if there is a format for them, the values written in."""
-    drawn = ax.imshow(image, **{"aspect": "auto", "interpolation": "nearest", "cmap": "viridis", **options})
-    ax.figure.colorbar(drawn, ax=ax, label=label)
-    if form:
-        middle = (np.nanmin(image) + np.nanmax(image)) / 2
-        for (i, j), value in np.ndenumerate(image):
-            ax.text(j, i, form.format(value), color="white" if value < middle else "black", **_CENTRED)
+    ax.figure.colorbar(ax.imshow(image, aspect="auto", interpolation="nearest", **options), ax=ax, label=label)
+    middle = (np.nanmin(image) + np.nanmax(image)) / 2
+    for (i, j), value in np.ndenumerate(image) if form else ():
+        ax.text(j, i, form.format(value), color="white" if value < middle else "black", **_CENTRED)
     return ax
-
-
-def _labelled(ax, xlabel, ylabel, title, whole_x=False, **more):
-    if whole_x:
-        ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(xlabel=xlabel, ylabel=ylabel, title=title, **more)
-    return ax
-
-
-_DRAWN = 20_000  # samples in a picture: more than a screen has lines
 
 
 def plot_indicator(result, ax=None):
@@ -3916,58 +3911,60 @@ def plot_indicator(result, ax=None):
     step = -(-len(result.labels) // _DRAWN)
     labels, memberships = np.asarray(result.labels[::step]), np.asarray(result.memberships[::step])
     order = np.lexsort((-memberships.max(axis=1), labels))
-    ax = _heat(_axes(ax, 4, 5), memberships[order], "membership", vmin=0.0, vmax=1.0)
     samples = "samples" if step == 1 else f"one sample in {step}"
-    return _labelled(ax, "cluster", f"{samples}, ordered by cluster", "Sample memberships", True)
+    ax = _axes(ax, "Sample memberships", "cluster", f"{samples}, ordered by cluster", (4, 5))
+    ax.locator_params("x", integer=True)
+    return _heat(ax, memberships[order], "membership", vmin=0, vmax=1)
 
 
 def plot_anchors(result, ax=None):
     """Anchor memberships, one panel per slice side by side: anchors (ordered by cluster) x clusters."""
     memberships = result._slice_memberships()
     V, m, k = memberships.shape
-    order = np.lexsort((-memberships.mean(axis=0).max(axis=1), result.anchor_labels))
-    gap = np.full((m, max(1, k // 8)), np.nan)
-    canvas = np.hstack([part for v in range(V) for part in (memberships[v, order], gap)][:-1])
-    ax = _heat(_axes(ax, 2.0 + 1.3 * V, 4.5), canvas, "probability", vmin=0.0, vmax=1.0)
-    ax.set_xticks(np.arange(V) * (k + gap.shape[1]) + (k - 1) / 2, result.slices)
-    return _labelled(ax, "", "anchors, ordered by cluster", f"Anchor memberships, {k} clusters in each panel")
+    order, gap = np.lexsort((-memberships.mean(axis=0).max(axis=1), result.anchor_labels)), max(1, k // 8)
+    panels = np.pad(memberships[:, order], ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
+    title = f"Anchor memberships, {k} clusters in each panel"
+    ax = _axes(ax, title, "", "anchors, ordered by cluster", (2 + 1.3 * V, 4.5))
+    ax.set_xticks(np.arange(V) * (k + gap) + (k - 1) / 2, result.slices)
+    return _heat(ax, np.hstack(panels)[:, :-gap], "probability", vmin=0, vmax=1)
 
 
 def plot_gallery(result, images, n_anchors=12, ax=None):
     """One row per cluster: the mean of its samples' images (n, height, width), then its most certain anchors."""
-    ax, images, result = _axes(ax, 7, 5.5), np.asarray(images, float), result.compute()
-    k = result.memberships.shape[1]
-    everything = _describe(result)
-    height, width = images.shape[1] + 1, images.shape[2] + 1
-    canvas = np.full((k * height, (n_anchors + 2) * width), np.nan)
-    for c in range(k):
-        members, anchors = images[result.labels == c], _describe_cluster(result, everything, c).anchors[:n_anchors]
-        tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[anchors])
-        for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
-            at = slice(c * height, (c + 1) * height - 1), slice(column * width, (column + 1) * width - 1)
-            canvas[at] = tile / max(tile.max(), 1e-300)
-    ax.imshow(canvas, cmap="gray_r", interpolation="nearest")
+    result, images = result.compute(), np.asarray(images, float)
+    everything, k = _describe(result), result.memberships.shape[1]
+    canvas = np.full((k, n_anchors + 2, images.shape[1] + 1, images.shape[2] + 1), np.nan)
+    for c, size in enumerate(everything.sizes):
+        tiles = images[_describe_cluster(result, everything, c).anchors[:n_anchors]]
+        canvas[c, 2 : len(tiles) + 2, :-1, :-1] = tiles
+        if size:
+            canvas[c, 0, :-1, :-1] = images[result.labels == c].mean(axis=0)
+    canvas /= np.maximum(np.nanmax(canvas, axis=(2, 3), keepdims=True, initial=0), 1e-300)
+    _, _, height, width = canvas.shape
+    names = [f"{c}  ({size})" for c, size in enumerate(everything.sizes)]
+    ax = _axes(ax, "What the clusters are made of", "", "cluster (samples)", (7, 5.5))
+    ax.imshow(canvas.swapaxes(1, 2).reshape(k * height, -1), cmap="gray_r", interpolation="nearest")
     ax.set_xticks([width / 2 - 1, (n_anchors + 4) * width / 2 - 1], ["mean", "anchors, the most certain first"])
-    ax.set_yticks(np.arange(k) * height + height / 2 - 1, [f"{c}  ({(result.labels == c).sum()})" for c in range(k)])
+    ax.set_yticks(np.arange(k) * height + height / 2 - 1, names)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return _labelled(ax, "", "cluster (samples)", "What the clusters are made of")
+    return ax
 
 
 def plot_convergence(result, accuracy=None, ax=None):
     """The residuals per iteration; on the right the objective / its first value, and `accuracy` (one per iteration)."""
-    ax = _axes(ax)
-    steps = np.arange(1, result.n_iter + 1)
+    ax, objective = _axes(ax, "Convergence", "iteration", "residual"), result.history["objective"]
+    steps = range(1, result.n_iter + 1)
+    ax.locator_params("x", integer=True)
     for name, colour, style in zip(HISTORY, _colours(3), ("-", "--", ":")):
         ax.semilogy(steps, np.maximum(result.history[name], 1e-16), style, color=colour, label=f"max |{name}|")
-    right, objective = ax.twinx(), result.history["objective"]
+    right = ax.twinx()
     right.plot(steps, objective / objective[:1], color="0.5", label="objective / its first value")
     if accuracy is not None:
         right.plot(steps, accuracy, color="#d55e00", label="accuracy")
-    right.set_ylim(bottom=0)
-    right.set_ylabel("share")
+    right.set(ylim=(0, None), ylabel="share")
     ax.legend(handles=[*ax.lines, *right.lines], loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
-    return _labelled(ax, "iteration", "residual", "Convergence", True)
+    return ax
 
 
 def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
@@ -3976,43 +3973,39 @@ def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
     from sklearn.manifold import TSNE
 
     if isinstance(points, (list, tuple)):
-        panels = _axes(ax, 2.6 * len(points), 2.9, len(points))
+        panels = _panels(len(points), (2.6 * len(points), 2.9)) if ax is None else ax
         return np.array([plot_embedding(p, labels, method, random_state, a) for p, a in zip(points, panels)])
     _check_choice("method", method, ("pca", "tsne"))
-    points = np.asarray(points, float)
+    points, (classes, index) = np.asarray(points, float), np.unique(np.asarray(labels), return_inverse=True)
     chart = PCA(2) if method == "pca" else TSNE(2, perplexity=min(30, (len(points) - 1) / 3))
     flat = chart.set_params(random_state=random_state).fit_transform(points)
-    classes, index = np.unique(np.asarray(labels), return_inverse=True)
-    ax = _axes(ax)
+    ax = _axes(ax, {"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method], xticks=[], yticks=[])
     for c, colour in enumerate(_colours(len(classes))):
-        at = index == c
-        ax.scatter(*flat[at].T, s=8, color=colour, linewidths=0)
+        ax.scatter(*flat[index == c].T, s=8, color=colour, linewidths=0)
         if len(classes) <= 30:
-            ax.text(*np.median(flat[at], axis=0), str(classes[c]), bbox={"fc": "white", "ec": colour}, **_CENTRED)
-    return _labelled(ax, "", "", {"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method], xticks=[], yticks=[])
+            middle = np.median(flat[index == c], axis=0)
+            ax.text(*middle, str(classes[c]), bbox={"fc": "white", "ec": colour}, **_CENTRED)
+    return ax
 
 
 def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
     """Means with bands from lowest to highest of scores (values,) or (values, seeds), or of a dict of such arrays."""
-    ax = _axes(ax)
+    ax = _axes(ax, "", xlabel, ylabel, xscale="log" if log else "linear")
     series = scores if isinstance(scores, dict) else {"": scores}
     for (name, table), colour, marker in zip(series.items(), _colours(len(series)), "osD^vP*X" * len(series)):
         table = np.asarray(table, float).reshape(len(values), -1)
         ax.plot(values, table.mean(axis=1), marker=marker, color=colour, label=name)
         ax.fill_between(values, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.2, linewidth=0)
-    if log:
-        ax.set_xscale("log")
     if isinstance(scores, dict):
         ax.legend()
-    return _labelled(ax, xlabel, ylabel, "")
+    return ax
 
 
 def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
     """Scores (len(lambda1), len(lambda2)) as a heat map with the values written in."""
-    ax = _heat(_axes(ax), np.asarray(scores, float), label, "{:.2f}")
+    ax = _axes(ax, "", "lambda2", "lambda1", lines=[f"{x:g}" for x in lambda1])
     ax.set_xticks(range(len(lambda2)), [f"{x:g}" for x in lambda2])
-    ax.set_yticks(range(len(lambda1)), [f"{x:g}" for x in lambda1])
-    return _labelled(ax, "lambda2", "lambda1", "")
+    return _heat(ax, np.asarray(scores, float), label, "{:.2f}")
 
 
 def plot_confusion(y_true, labels, ax=None):
@@ -4021,16 +4014,19 @@ def plot_confusion(y_true, labels, ax=None):
     counts = contingency_matrix(y_true, labels)
     matched = linear_sum_assignment(-counts)[1]
     order = np.concatenate([matched, np.setdiff1d(np.arange(counts.shape[1]), matched)])
-    ax = _heat(_axes(ax), counts[:, order], "samples", "{:.0f}" if max(counts.shape) <= 12 else None)
+    ax = _axes(ax, f"ACC {score(y_true, labels)['ACC']:.3f}", "cluster", "class")
     if max(counts.shape) <= 25:
         ax.set_xticks(range(len(order)), np.unique(labels)[order])
         ax.set_yticks(range(len(counts)), np.unique(y_true))
-    return _labelled(ax, "cluster", "class", f"ACC {score(y_true, labels)['ACC']:.3f}")
+    return _heat(ax, counts[:, order], "samples", "{:.0f}" if max(counts.shape) <= 12 else None)
 
 
 def plot_explain(explanation, ax=None):
     """One sample: a bar per slice, a piece per anchor, as long as its weight, coloured by the cluster it votes for."""
-    ax = _axes(ax, 7, 1.2 + 0.5 * len(explanation.slices))
+    title = f"Why sample {_sample_name(explanation, explanation.sample)} is in cluster {explanation.label}"
+    names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
+    labels = "weight of the anchor (its sample)", "slice (share in the decision)"
+    ax = _axes(ax, title, *labels, (7, 1.2 + 0.5 * len(names)), names, xlim=(0, 1))
     voted = np.unique(explanation.clusters[explanation.weights > 0])
     for c, colour in zip(voted, _colours(len(voted))):
         v, t = np.nonzero((explanation.clusters == c) & (explanation.weights > 0))
@@ -4039,50 +4035,46 @@ def plot_explain(explanation, ax=None):
         names = [_sample_name(explanation, anchor) for anchor in explanation.anchors[v, t]]
         names = [name if weight > 0.08 else "" for name, weight in zip(names, weights)]
         ax.bar_label(bars, names, label_type="center", fontsize="small", bbox={"color": "white", "pad": 1})
-    names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
-    ax.set_yticks(range(len(names)), names)
-    ax.invert_yaxis()
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    title = f"Why sample {_sample_name(explanation, explanation.sample)} is in cluster {explanation.label}"
-    return _labelled(ax, "weight of the anchor (its sample)", "slice (share in the decision)", title, xlim=(0, 1))
+    return ax
 
 
 def plot_views(result, ax=None):
     """How far each slice alone, by its anchors' votes, agrees with the consensus of all."""
-    ax = _axes(ax, 5, 1.2 + 0.45 * len(result.slices))
-    ax.bar_label(ax.barh(result.slices, result.view_agreement, color=_colours(1)), fmt="%.2f", padding=3)
-    ax.invert_yaxis()
-    return _labelled(ax, "share of samples with the consensus' label", "", "Agreement of the views", xlim=(0, 1.12))
+    names, label = result.slices, "share of samples with the consensus' label"
+    ax = _axes(ax, "Agreement of the views", label, "", (5, 1.2 + 0.45 * len(names)), names, xlim=(0, 1.12))
+    ax.bar_label(ax.barh(range(len(names)), result.view_agreement, color=_colours(1)), fmt="%.2f", padding=3)
+    return ax
 
 
 def plot_k(suggestion, ax=None):
     """The spectrum behind `suggest_k`, the three best candidates marked at the drop after them."""
-    ax = _axes(ax)
+    ax = _axes(ax, "How many clusters?", "number of clusters", "eigenvalue of the graphs")
+    ax.locator_params("x", integer=True)
     ax.plot(np.arange(1, len(suggestion.spectrum) + 1), suggestion.spectrum, "o-", color=_colours(1)[0], markersize=4)
     for k, value, colour in zip(suggestion.candidates[:3], suggestion.scores, _colours(4)[1:]):
         ax.axvline(k + 0.5, color=colour, linestyle="--", label=f"k = {k} (score {value:.2f})")
     ax.legend(title="drops")
-    return _labelled(ax, "number of clusters", "eigenvalue of the graphs", "How many clusters?", True)
+    return ax
 
 
 def plot_profile(result, c, ax=None):
     """What sets cluster c apart from all other samples: a panel per view (`ax`: that many), its strongest features."""
     found, V = result.describe(c), len(result.view_names)
-    panels, (more, less) = _axes(ax, 1 + 3 * V, 3.2, V), _colours(2)
+    panels, (more, less) = _panels(V, (1 + 3 * V, 3.2)) if ax is None else ax, _colours(2)
     for v, panel in enumerate(np.atleast_1d(panels)):
         some = np.flatnonzero(found.views == v)[:8]
+        view, *names = (_printable(x, 24).replace("$", r"\$") for x in [result.view_names[v], *found.names[some]])
+        _axes(panel, f"Cluster {c}: {view}", "difference / standard deviation", lines=names)
         values = found.differences[some]
         panel.barh(range(len(some)), values, color=np.where(values < 0, less, more))
-        names = [_printable(x, 24).replace("$", r"\$") for x in [result.view_names[v], *found.names[some]]]
-        panel.set_yticks(range(len(some)), names[1:])
-        panel.invert_yaxis()
-        _labelled(panel, "difference / standard deviation", "", f"Cluster {c}: {names[0]}")
     return panels
 
 
 def plot_clusters(result, ax=None):
     """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
-    found, ax = result.describe(), _axes(ax, 6, 5)
+    found = result.describe()
+    ax = _axes(ax, "Clusters: alike ones are near, confused ones joined", size=(6, 5), xticks=[], yticks=[])
     there, view = np.flatnonzero(found.sizes), found._features["views"]
     # Every view counts alike, and no feature for everything.
     points = np.clip(found._features["differences"][there], -5, 5) / np.sqrt(np.bincount(view))[view]
@@ -4097,25 +4089,11 @@ def plot_clusters(result, ax=None):
     for at, c in enumerate(there):
         ax.text(x[at], y[at], c, **_CENTRED)
     ax.margins(0.15)
-    return _labelled(ax, "", "", "Clusters: alike ones are near, confused ones joined", xticks=[], yticks=[])
+    return ax
 
 
 # ======================================================================================================================
 # 12 command line
-
-
-def _show(paths):
-    """What the files hold, and what load_views reads from them, as text."""
-    lines = ["contents:", _listing(_read(paths)[0]), "read as:"]
-    try:
-        views, y = load_views(paths, names=True)
-    except ValueError as error:
-        return "\n".join([*lines, f"  nothing, until load_views is told what: {str(error).splitlines()[0]}"])
-    for name, view in views.items():
-        missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
-        lines.append(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
-    lines.append("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
-    return "\n".join(lines)
 
 
 def _demo(output, verbose):
@@ -4130,18 +4108,33 @@ def _demo(output, verbose):
     rows = {"AGTF, all views": result.labels}
     rows["k-means, all views"] = KMeans(10, n_init=10, random_state=0).fit_predict(joint)
     rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(names, views)}
-    print(_score_table({name: score(y, labels) for name, labels in rows.items()}))
+    _print_scores(y, rows)
     print(result.describe())
     plot_gallery(result, views[0].reshape(-1, 8, 8)).figure.savefig(output, dpi=110)
     print(f"picture: {output}")
 
 
-def _score_table(scores):
-    rows = [[name, *(f"{value:.3f}" for value in some.values())] for name, some in scores.items()]
-    return _text_table(["", *next(iter(scores.values()))], rows)
+def _print_scores(y, rows):
+    scores = {name: score(y, labels) for name, labels in rows.items()}
+    table = [[name, *(f"{value:.3f}" for value in some.values())] for name, some in scores.items()]
+    print(_text_table(["", *next(iter(scores.values()))], table))
 
 
-def _run(given, parser, verbose):
+def _show(paths):
+    """Print what the files hold, and what load_views reads from them."""
+    print("contents:", _listing(_read(paths)[0]), "read as:", sep="\n")
+    try:
+        views, y = load_views(paths, names=True)
+    except ValueError as error:
+        print(f"  nothing, until load_views is told what: {str(error).splitlines()[0]}")
+        return
+    for name, view in views.items():
+        missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
+        print(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
+    print("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
+
+
+def _run(given, verbose):
     """Cluster the data files, or predict, and write what was asked for, every file whole or not at all."""
     for path in filter(os.path.exists, filter(None, (given.output, given.report, given.save))):
         if any(os.path.samefile(path, other) for other in filter(None, [*given.data, given.predict])):
@@ -4150,7 +4143,7 @@ def _run(given, parser, verbose):
     tables = _as_tables(views)
     names = (f"{name} ({table.shape[1]})" for name, table in zip(tables.view_names, tables.tables))
     print(f"{tables.n} samples, {len(tables.tables)} views: {', '.join(names)}")
-    k = given.clusters
+    k, outputs = given.clusters, {}
     if given.predict:
         with open(given.predict, "rb") as file:
             try:
@@ -4161,46 +4154,41 @@ def _run(given, parser, verbose):
         labels = memberships.argmax(axis=1)
     else:
         if k is None and y is None:
-            parser.error(f"{given.data[0]} has no labels to count: give the number of clusters with -k, or -k auto")
+            raise ValueError(f"{given.data[0]} has no labels to count: give the number of clusters with -k, or -k auto")
         if k == "auto":
             found = suggest_k(views, min(20, tables.n - 1), random_state=given.seed)
             k, next_best = int(found.candidates[0]), max(found.scores[1:2], default=0.0)
             sure = "clear" if found.scores[0] > 2 * next_best else "a guess"
             drop = ", ".join(f"{1 - np.exp(-x):.0%} after {c}" for c, x in zip(found.candidates[:3], found.scores))
             print(f"k = {k} is {sure}: the graphs' spectrum drops by {drop}")
-        result = cluster(views, len(np.unique(y)) if k is None else k, random_state=given.seed, verbose=verbose)
+        result = cluster(views, k or len(np.unique(y)), random_state=given.seed, verbose=verbose)
         labels, memberships = result.labels, result.memberships
+        outputs = {"report": (given.report, result.report), "model": (given.save, result.save)}
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
     if y is not None and len(y) == len(labels):
-        print(_score_table({"against the file's labels": score(y, labels)}))
-    columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
-    columns["label"] = labels
-    if given.memberships:
-        columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
-    writers = {"labels": (given.output, partial(_write_csv, columns))}
-    if not given.predict:
-        writers |= {"report": (given.report, result.report), "model": (given.save, result.save)}
-    for what, (path, write) in writers.items():
+        _print_scores(y, {"against the file's labels": labels})
+
+    def write_csv(path):
+        columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
+        columns["label"] = labels
+        if given.memberships:
+            columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
+
+    for what, (path, write) in ({"labels": (given.output, write_csv)} | outputs).items():
         if path:
             write(f"{path}.part")
             os.replace(f"{path}.part", path)
             print(f"{what}: {path}")
 
 
-def _write_csv(columns, path):
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
-
-
 def _main(arguments=None):
     import argparse
 
-    def number(text):
-        return text if text == "auto" else int(text)
-
     about = "Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture."
     parser = argparse.ArgumentParser(prog="python -m agtf", description=about)
-    add = parser.add_argument
+    add, number = parser.add_argument, lambda text: text if text == "auto" else int(text)
     add("data", nargs="*", help="a .mat or .npz file, or .csv, .parquet or .feather files, one per view")
     add("-k", "--clusters", type=number, help='how many, or "auto" (default: as many as the labels in the file)')
     add("-o", "--output", help="file for the labels, or for the demo's picture")
@@ -4214,20 +4202,20 @@ def _main(arguments=None):
     add("--quiet", action="store_true", help="no progress line")
     add("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
-    if given.predict and (given.clusters or given.report or given.save):
-        parser.error("--predict clusters nothing: -k, --report and --save do not go with it")
-    if not given.data and (given.clusters or given.report or given.save or given.predict):
-        parser.error("-k, --report, --save and --predict are for data files; the built-in digits have 10 clusters")
+    if (given.predict or not given.data) and (given.clusters or given.report or given.save):
+        parser.error("-k, --report and --save are for data files that are clustered, not for --predict or the digits")
+    if given.predict and not given.data:
+        parser.error("--predict needs data files")
     verbose = int(not given.quiet and sys.stderr.isatty())
     try:
         if given.show:
-            print(_show(given.data))
+            _show(given.data)
         elif given.data:
-            _run(given, parser, verbose)
+            _run(given, verbose)
         else:
             _demo(given.output or "agtf-digits.png", verbose)
         return 0
-    except (OSError, ValueError, TypeError, MemoryError) as error:
+    except (OSError, ValueError, TypeError, MemoryError, ImportError) as error:
         print(f"agtf: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 

@@ -67,11 +67,12 @@ def test_wrong_use_gives_one_line_and_code_2(data_file, capsys):
         [data_file, "-k", 3, "-o", data_file],
         [data_file, "-k", 3, "-o", folder / "no" / "labels.csv"],
         [folder / "table.txt", "-k", 3],
+        [folder / "bare.npz"],
     ):
         assert agtf._main(list(map(str, arguments))) == 2, arguments
         out, err = capsys.readouterr()
         assert err.startswith("agtf: ") and err.count("\n") == 1 and "Traceback" not in err
-    for arguments in (["-k", "3"], [str(folder / "bare.npz")], ["--clusters", "many"]):
+    for arguments in (["-k", "3"], ["--clusters", "many"]):
         with pytest.raises(SystemExit) as stop:
             agtf._main(arguments)
         assert stop.value.code == 2
