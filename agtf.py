@@ -3509,11 +3509,10 @@ def _describe_cluster(result, everything, c):
 
 def _report(result, path):
     """The page of `Result.report`, which stays below 3 MB: samples that do not fit are left out, and it says so."""
-    everything, (n, k) = _describe(result), result.memberships.shape
-    certainty = result.memberships.max(axis=1)
+    everything, (n, k), certainty = _describe(result), result.memberships.shape, result.memberships.max(axis=1)
     low, middle = np.quantile(certainty, (0.1, 0.5))
-    widths = [mean.shape[1] for _, mean, _ in result._profile]
-    views = ", ".join(f"{_printable(name)} ({d} features)" for name, d in zip(result.view_names, widths))
+    sizes = zip(result.view_names, result._profile)
+    views = ", ".join(f"{_printable(name)} ({mean.shape[1]} features)" for name, (_, mean, _) in sizes)
     options = {name: f"{x:.4g}" if isinstance(x, float) else _printable(x) for name, x in result.options.items()}
     agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
@@ -3531,31 +3530,19 @@ def _report(result, path):
         "clusters": _html_table(*everything._table, "<th><button>{}</button></th>", "sortable"),
         "cards": "\n".join(f'<article id="cluster-{c}">{card}</article>' for c, card in enumerate(cards)),
     }  # fmt: skip
-
-    def as_json(data):
-        return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")  # no text in it can end the script
-
-    def first(samples, tell, room):
-        """What is told about as many of the first samples as there is room for, in bytes."""
-        told = {}
-        for i in samples:
-            text = tell(i)
-            room -= len(as_json({i: text}))
-            if room < 0:
-                break
-            told[i] = text
-        return told
-
     room = 2_900_000 - len(_PAGE) - sum(len(part.encode(errors="replace")) for part in parts.values())
-    percent = np.rint(100 * certainty).astype(int)
-    known = list(zip(result.labels.tolist(), percent.tolist(), result.sample_names or [None] * n))
-    order = np.concatenate([everything.typical[everything.typical >= 0], np.argsort(certainty, kind="stable")])
-    samples = first(dict.fromkeys(order.tolist()), known.__getitem__, 0.8 * room)
-    why = first(samples, lambda i: str(result.explain(i)), room - len(as_json(samples)))
-    parts["data"], parts["left_out"] = as_json({"samples": samples, "why": why}), ""
-    if len(why) < n:
-        parts["left_out"] = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
-{n - len(samples)} are not listed at all; the least certain were kept. In Python, result.explain(i) explains any."""
+    typical, samples = everything.typical[everything.typical >= 0], []
+    for i in dict.fromkeys([*typical.tolist(), *np.argsort(certainty, kind="stable").tolist()]):
+        text = f"Number {i}, cluster {result.labels[i]}, membership {certainty[i]:.0%}\n{result.explain(i)}"
+        name = None if result.sample_names is None else result.sample_names[i]
+        samples.append(f'"{i}":{json.dumps([name, text])}'.replace("<", "\\u003c"))  # no text can end the script
+        room -= len(samples[-1]) + 1
+        if room < 0:
+            samples.pop()
+            break
+    parts["samples"] = "{" + ",".join(samples) + "}"
+    parts["left_out"] = f"""To keep this page small, {n - len(samples)} of {n} samples cannot be looked up here; the
+least certain can. In Python, result.explain(i) explains any.""" if len(samples) < n else ""  # fmt: skip
     with open(path, "w", encoding="utf-8", errors="xmlcharrefreplace") as file:
         file.write(Template(_PAGE).substitute(parts))
 
@@ -3583,8 +3570,8 @@ th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; bo
 membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would choose.
 Differences from all other samples are in standard deviations. The columns' names sort.</p>$clusters
 <h2>Each cluster</h2><div class="cards">$cards</div><p>Written by agtf $version.</p></main>
-<script type="application/json" id="data">$data</script><script>
-const {samples, why} = JSON.parse(document.getElementById("data").textContent), [form] = document.forms;
+<script type="application/json" id="data">$samples</script><script>
+const samples = JSON.parse(document.getElementById("data").textContent), [form] = document.forms;
 for (const th of document.querySelectorAll(".sortable th")) th.firstChild.onclick = () => {
   const [body] = th.closest("table").tBodies, sign = th.ariaSort === "ascending" ? -1 : 1;
   const text = row => row.cells[th.cellIndex].textContent;
@@ -3595,11 +3582,10 @@ for (const th of document.querySelectorAll(".sortable th")) th.firstChild.onclic
 };
 form.onsubmit = event => {
   event.preventDefault();
-  const wanted = form.wanted.value, named = Object.keys(samples).filter(i => samples[i][2] === wanted);
+  const wanted = form.wanted.value, named = Object.keys(samples).filter(i => samples[i][0] === wanted);
   const found = named.length ? named.slice(0, 5) : [wanted.trim()].filter(i => Object.hasOwn(samples, i));
-  const texts = found.map(i => `Number $${i}, cluster $${samples[i][0]}, membership $${samples[i][1]}%\\n`
-    + (why[i] ?? "Its explanation was left out."));
-  form.elements.answer.textContent = texts.join("\\n\\n") || `Sample $${wanted} is not on this page.`;
+  const texts = found.map(i => samples[i][1]);
+  form.elements.answer.textContent = texts.join("\\n\\n") || "Sample " + wanted + " is not on this page.";
 };
 </script></body></html>
 """
@@ -4123,11 +4109,7 @@ def _print_scores(y, rows):
 def _show(paths):
     """Print what the files hold, and what load_views reads from them."""
     print("contents:", _listing(_read(paths)[0]), "read as:", sep="\n")
-    try:
-        views, y = load_views(paths, names=True)
-    except ValueError as error:
-        print(f"  nothing, until load_views is told what: {str(error).splitlines()[0]}")
-        return
+    views, y = load_views(paths, names=True)
     for name, view in views.items():
         missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
         print(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")

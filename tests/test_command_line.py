@@ -140,8 +140,9 @@ def test_show_prints_contents_and_clusters_nothing(data_file, capsys, monkeypatc
     assert "view 0: 6 samples, 4 features, 2 missing rows" in lines
     assert "view 1: 6 samples, 4 features, 0 missing rows" in lines and "labels: 6, 2 different" in lines
     savemat(path, {"a": X, "b": X[:, ::-1]})
-    assert agtf._main([str(path), "--show"]) == 0
-    assert "several cell arrays that could be the views: a, b" in capsys.readouterr().out
+    assert agtf._main([str(path), "--show"]) == 2
+    out, err = capsys.readouterr()
+    assert "a: cell array (1, 2)" in out and "several cell arrays that could be the views: a, b" in err
     (data_file.parent / "p.csv").write_text("p,q\n1,2\n3,4\n")
     assert agtf._main([str(data_file.parent / "p.csv"), "--show"]) == 0
     out = capsys.readouterr().out
