@@ -3310,12 +3310,11 @@ def _profile(data, labels, k):
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
 def _moments(rows, label, k):
     """Count (k,), mean and variance (k, d) of each cluster's samples in a block of rows."""
-    count, mean, variance = np.bincount(label, minlength=k), *np.zeros((2, k, rows.shape[1]))
+    count, moments = np.bincount(label, minlength=k), np.zeros((2, k, rows.shape[1]))
     for c in np.flatnonzero(count):
         some = rows[label == c].astype(float)
-        moments = mean_variance_axis(some, axis=0) if sparse.issparse(some) else (some.mean(axis=0), some.var(axis=0))
-        mean[c], variance[c] = moments
-    return count, mean, variance
+        moments[:, c] = mean_variance_axis(some, 0) if sparse.issparse(some) else (some.mean(axis=0), some.var(axis=0))
+    return count, *moments
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -3500,10 +3499,11 @@ def _describe_cluster(result, everything, c):
         found.tables.append((title, ("feature", "difference", "mean", "others"), rows))
     called = partial(_sample_name, result)
     rows = [(what, ", ".join(map(called, getattr(found, what)[:8]))) for what in ("typical", "anchors")]
-    found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
-    rows = [(called(inside[i]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i])) for i in torn[:8]]
-    title = f"{len(torn)} samples on its border, the most torn first"
-    found.tables.append((title, ("sample", "here", "there", "cluster"), rows))
+    border = [(called(inside[i]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i])) for i in torn[:8]]
+    found.tables += [
+        ("samples that stand for it", ("", "the most certain first"), rows),
+        (f"{len(torn)} samples on its border, the most torn first", ("sample", "here", "there", "cluster"), border),
+    ]
     return found
 
 
@@ -3511,8 +3511,8 @@ def _report(result, path):
     """The page of `Result.report`, which stays below 3 MB: samples that do not fit are left out, and it says so."""
     everything, (n, k), certainty = _describe(result), result.memberships.shape, result.memberships.max(axis=1)
     low, middle = np.quantile(certainty, (0.1, 0.5))
-    sizes = zip(result.view_names, result._profile)
-    views = ", ".join(f"{_printable(name)} ({mean.shape[1]} features)" for name, (_, mean, _) in sizes)
+    pairs = zip(result.view_names, result._profile)
+    views = ", ".join(f"{_printable(name)} ({mean.shape[1]} features)" for name, (_, mean, _) in pairs)
     options = {name: f"{x:.4g}" if isinstance(x, float) else _printable(x) for name, x in result.options.items()}
     agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
@@ -3535,14 +3535,15 @@ def _report(result, path):
     for i in dict.fromkeys([*typical.tolist(), *np.argsort(certainty, kind="stable").tolist()]):
         text = f"Number {i}, cluster {result.labels[i]}, membership {certainty[i]:.0%}\n{result.explain(i)}"
         name = None if result.sample_names is None else result.sample_names[i]
-        samples.append(f'"{i}":{json.dumps([name, text])}'.replace("<", "\\u003c"))  # no text can end the script
-        room -= len(samples[-1]) + 1
+        entry = f'"{i}":{json.dumps([name, text])}'.replace("<", "\\u003c")  # no text can end the script
+        room -= len(entry) + 1
         if room < 0:
-            samples.pop()
             break
-    parts["samples"] = "{" + ",".join(samples) + "}"
-    parts["left_out"] = f"""To keep this page small, {n - len(samples)} of {n} samples cannot be looked up here; the
-least certain can. In Python, result.explain(i) explains any.""" if len(samples) < n else ""  # fmt: skip
+        samples.append(entry)
+    parts["samples"], parts["left_out"] = "{" + ",".join(samples) + "}", ""
+    if len(samples) < n:
+        parts["left_out"] = f"""To keep this page small, {n - len(samples)} of {n} samples cannot be looked up here; the
+least certain can. In Python, result.explain(i) explains any."""
     with open(path, "w", encoding="utf-8", errors="xmlcharrefreplace") as file:
         file.write(Template(_PAGE).substitute(parts))
 
@@ -3737,7 +3738,7 @@ def _read_tables(paths, label):
             frame = frame.astype(float)
         except ValueError as error:
             raise ValueError(f"{path} is not a table of numbers: {error}") from None
-        if not hasattr(frame.index, "step"):  # more than the rows' numbers
+        if type(frame.index).__name__ != "RangeIndex":  # names
             samples = frame.index.astype(str)
             order = samples if order is None else order
             if not samples.is_unique or set(samples) != set(order):
@@ -4059,8 +4060,8 @@ def plot_profile(result, c, ax=None):
 
 def plot_clusters(result, ax=None):
     """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
-    found = result.describe()
     ax = _axes(ax, "Clusters: alike ones are near, confused ones joined", size=(6, 5), xticks=[], yticks=[])
+    found = result.describe()
     there, view = np.flatnonzero(found.sizes), found._features["views"]
     # Every view counts alike, and no feature for everything.
     points = np.clip(found._features["differences"][there], -5, 5) / np.sqrt(np.bincount(view))[view]
