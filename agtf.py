@@ -3666,9 +3666,9 @@ def load_views(path, views=None, labels=None, names=False):
     paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
     (contents, y), chosen = _read(paths, labels), [views] if isinstance(views, str) else views or ()
     try:
-        for name in chosen:
-            if name not in contents:
-                raise ValueError(f"it holds nothing called {name!r}")
+        unknown = [name for name in chosen if name not in contents]
+        if unknown:
+            raise ValueError(f"it holds nothing called {unknown[0]!r}")
         if paths[0].lower().endswith(_TABLES):
             found = {name: contents[name] for name in chosen or contents}
         else:
@@ -4019,8 +4019,8 @@ def plot_explain(explanation, ax=None):
         v, t = np.nonzero((explanation.clusters == c) & (explanation.weights > 0))
         weights, ends = explanation.weights[v, t], explanation.weights.cumsum(axis=1)[v, t]
         bars = ax.barh(v, weights, left=ends - weights, color=colour, edgecolor="white", label=f"cluster {c}")
-        names = [_sample_name(explanation, anchor) for anchor in explanation.anchors[v, t]]
-        names = [name if weight > 0.08 else "" for name, weight in zip(names, weights)]
+        anchors = zip(explanation.anchors[v, t], weights)
+        names = [_sample_name(explanation, anchor) if weight > 0.08 else "" for anchor, weight in anchors]
         ax.bar_label(bars, names, label_type="center", fontsize="small", bbox={"color": "white", "pad": 1})
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
@@ -4095,16 +4095,11 @@ def _demo(output, verbose):
     rows = {"AGTF, all views": result.labels}
     rows["k-means, all views"] = KMeans(10, n_init=10, random_state=0).fit_predict(joint)
     rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(names, views)}
-    _print_scores(y, rows)
-    print(result.describe())
+    scores = {name: score(y, labels) for name, labels in rows.items()}
+    table = [[name, *(f"{x:.3f}" for x in some.values())] for name, some in scores.items()]
+    print(_text_table(["", *scores["AGTF, all views"]], table), result.describe(), sep="\n")
     plot_gallery(result, views[0].reshape(-1, 8, 8)).figure.savefig(output, dpi=110)
     print(f"picture: {output}")
-
-
-def _print_scores(y, rows):
-    scores = {name: score(y, labels) for name, labels in rows.items()}
-    table = [[name, *(f"{value:.3f}" for value in some.values())] for name, some in scores.items()]
-    print(_text_table(["", *next(iter(scores.values()))], table))
 
 
 def _show(paths):
@@ -4144,12 +4139,12 @@ def _run(given, verbose):
             sure = "clear" if found.scores[0] > 2 * next_best else "a guess"
             drop = ", ".join(f"{1 - np.exp(-x):.0%} after {c}" for c, x in zip(found.candidates[:3], found.scores))
             print(f"k = {k} is {sure}: the graphs' spectrum drops by {drop}")
-        result = cluster(views, k or len(np.unique(y)), random_state=given.seed, verbose=verbose)
+        result = cluster(views, len(np.unique(y)) if k is None else k, random_state=given.seed, verbose=verbose)
         labels, memberships = result.labels, result.memberships
         outputs = {"report": (given.report, result.report), "model": (given.save, result.save)}
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
     if y is not None and len(y) == len(labels):
-        _print_scores(y, {"against the file's labels": labels})
+        print("against the file's labels: " + ", ".join(f"{name} {x:.3f}" for name, x in score(y, labels).items()))
 
     def write_csv(path):
         columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
