@@ -1344,7 +1344,7 @@ class _DaskRows:
         labels = _as_dask(parts[: len(self.states)], chunks, (), np.intp)
         memberships = _as_dask(parts[len(self.states) :], chunks, (k,), float)
         graph = dict(_index=None, _weight=None, _sources=self.sources)
-        return dict(labels=labels, memberships=memberships, _profile=moments, **graph)
+        return dict(labels=labels, memberships=memberships, _profile=_in_units(moments), **graph)
 
 
 @dataclass
@@ -3304,27 +3304,38 @@ def _profile(data, labels, k):
         size = max(4096, len(rows) // min(32, 1 + table.size // (3 * k * table.shape[1])))
         return _pooled(_map_rows(lambda lo, hi: _moments(table[rows[lo:hi]], label[lo:hi], k), len(rows), size))
 
-    return [of_view(v) for v in np.argsort(data.slots)]
+    return _in_units([of_view(v) for v in np.argsort(data.slots)])
+
+
+def _in_units(moments):
+    """Count, mean and variance of each cluster, per view, from pooled `_moments`."""
+    return [(count, row + mean, variance) for count, row, mean, variance in moments]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
 def _moments(rows, label, k):
-    """Count (k,), mean and variance (k, d) of each cluster's samples in a block of rows."""
-    count, moments = np.bincount(label, minlength=k), np.zeros((2, k, rows.shape[1]))
+    """Of each cluster in a block of rows the count (k,), a row, the mean less that row, the variance, (k, d) each."""
+    count, row, mean, variance = np.bincount(label, minlength=k), *np.zeros((3, k, rows.shape[1]))
     for c in np.flatnonzero(count):
         some = rows[label == c].astype(float)
-        moments[:, c] = mean_variance_axis(some, 0) if sparse.issparse(some) else (some.mean(axis=0), some.var(axis=0))
-    return count, *moments
+        if sparse.issparse(some):
+            mean[c], variance[c] = mean_variance_axis(some, axis=0)
+        else:
+            row[c] = some[0]  # differences from it have no offset that would cost digits
+            some -= row[c]
+            mean[c], variance[c] = some.mean(axis=0), some.var(axis=0)
+    return count, row, mean, variance
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _pooled(moments):
     """The `_moments` of all blocks together."""
-    counts, means, variances = map(np.array, zip(*moments))
-    count = counts.sum(axis=0)
+    counts, rows, means, variances = map(np.array, zip(*moments))
+    count, row = counts.sum(axis=0), rows[(counts > 0).argmax(axis=0), np.arange(counts.shape[1])]
+    means += rows - row
     weight = counts[:, :, None] / np.maximum(count, 1)[:, None]
     mean = (weight * means).sum(axis=0)
-    return count, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
+    return count, row, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -3389,6 +3400,8 @@ def _html_table(header, rows, head="<th>{}</th>", kind=""):
 
 class Description(SimpleNamespace):
     """What `describe` or `explain` finds: prints as tables, in notebooks too; the numbers are attributes."""
+
+    __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # arrays have no one answer
 
     def __repr__(self):
         return "\n\n".join([self.title, *(f"{title}\n{_text_table(*table)}" for title, *table in self.tables)])
@@ -3791,10 +3804,11 @@ def _choose(contents, chosen, label):
     labels, y = [label], np.array([])
     if label is None:
         labels = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
-    for some in map(cells.pop, labels):  # one text per cell, or a vector that all cells repeat
-        if all(cell.dtype.kind == "U" for cell in some):
-            y = max(y, np.array([text for cell in some for text in cell.ravel()]), key=len)
-        elif some[0].dtype.kind in "biuf" and all(np.array_equal(cell, some[0]) for cell in some):
+    for name in labels:  # one text per cell, or a vector that all cells repeat
+        some = cells.pop(name)
+        if contents[name].dtype == object and all(cell.dtype.kind == "U" for cell in some):
+            y = max(y, np.array(["".join(cell) for cell in some]), key=len)
+        elif some[0].dtype.kind in "biufU" and all(np.array_equal(cell, some[0]) for cell in some):
             y = max(y, some[0].ravel() if some[0].size in some[0].shape else y, key=len)
     if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
@@ -3829,18 +3843,22 @@ def _choose(contents, chosen, label):
 
 def _guess_views(contents, cells, n):
     """The names of the views: of a cell array of matrices, or else of the matrices."""
-    matrices = []
+    tables = []
     for name, some in cells.items():
         is_table = all(cell.dtype.kind in "biuf" and cell.ndim == 2 and 0 not in cell.shape for cell in some)
         is_kernel = _KERNEL_NAMES.fullmatch(name) and all(len(set(cell.shape)) == 1 for cell in some)
-        if is_table and any(min(cell.shape) > 1 for cell in some) and not (is_kernel or _OTHER_NAMES.fullmatch(name)):
-            matrices.append(name)
-    arrays = [name for name in matrices if contents[name].dtype == object]
+        if some and is_table and not is_kernel and not _OTHER_NAMES.fullmatch(name):
+            tables.append(name)
+    matrices = [name for name in tables if any(min(cell.shape) > 1 for cell in cells[name])]
+    arrays = [name for name in matrices or tables if contents[name].dtype == object]
     arrays = [name for name in arrays if all(n in cell.shape for cell in cells[name])] or arrays
     arrays = next(([name] for word in ("x", "data", "fea") for name in arrays if name.lower() == word), arrays)
 
     def same(a, b):
-        return any(x.shape == b.shape and not (x != b).sum() for x in (a, a.T))
+        a = a if a.shape == b.shape else a.T
+        if sparse.issparse(a) or sparse.issparse(b):
+            return a.shape == b.shape and (a != b).sum() == 0
+        return np.array_equal(a, b, equal_nan=True)
 
     views = []
     for name in arrays or matrices:

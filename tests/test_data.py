@@ -284,6 +284,18 @@ def test_index_of_sparse_views(tmp_path):
     assert [v.shape for v in agtf.load_views(tmp_path / "s.mat")[0]] == [(4, 3), (4, 5)]
 
 
+def test_copies_with_holes_and_labels_that_are_not_known(tmp_path):
+    hole = np.where(np.arange(4)[:, None] == 2, np.nan, A)
+    savemat(tmp_path / "h.mat", {"a": cells(hole, B), "b": cells(hole.T, B.T), "gt": cells("p", "", "q", "q").T})
+    views, y = agtf.load_views(tmp_path / "h.mat")
+    assert len(views) == 2 and same(views[0], hole) and y.tolist() == ["p", "", "q", "q"]
+    savemat(tmp_path / "h.mat", {"a": cells(hole, B), "b": cells(A, B), "Y": Y})
+    with pytest.raises(ValueError, match="several cell arrays"):
+        agtf.load_views(tmp_path / "h.mat")
+    savemat(tmp_path / "v.mat", {"X": cells(A[:, :1], B[:, :1]), "Y": Y})
+    assert [view.shape for view in agtf.load_views(tmp_path / "v.mat")[0]] == [(4, 1), (4, 1)]
+
+
 def test_in_doubt_the_error_lists_and_the_user_chooses(tmp_path):
     path = tmp_path / "doubt.mat"
     savemat(
