@@ -2879,27 +2879,18 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
 # 9 describe and report: what sets the clusters apart, as arrays, as tables and as one page.
 
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
-_STRONGEST = 1000.0  # bound of standardised differences, for features that do not vary within the groups
-_NUMBER = r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|[-+]?inf|)\s*"  # or a hole
-_REPORT_BYTES = 2_900_000  # a page stays below 3 MB; samples that do not fit are left out, and it says so
+_NUMBER = re.compile(r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?%?|nan|[-+]?inf|)\s*", re.IGNORECASE)  # or a hole
 
 
 def _profile(data, labels, k):
-    """Per given view (count, mean, variance) of each cluster's samples that were seen there: (k,), (k, d), (k, d).
-
-    In the user's units; `labels` are in working order.
-    """
+    """Per given view (count, mean, variance) of each cluster's samples that were seen there: (k,), (k, d), (k, d)."""
 
     def of_view(v):
         table, seen = data.tables[v], slice(None) if data.seen is None else data.seen[:, v]
         rows, label = data.rows[seen], labels[seen]
         # Blocks so large that all their moments together need less memory than the table.
-        blocks = min(32, 1 + table.size // (3 * k * table.shape[1]))
-
-        def step(lo, hi):
-            return _moments(table[rows[lo:hi]], label[lo:hi], k)
-
-        return _pooled(_map_rows(step, len(rows), rows=max(4096, len(rows) // blocks)))
+        size = max(4096, len(rows) // min(32, 1 + table.size // (3 * k * table.shape[1])))
+        return _pooled(_map_rows(lambda lo, hi: _moments(table[rows[lo:hi]], label[lo:hi], k), len(rows), size))
 
     return _in_units([of_view(v) for v in np.argsort(data.slots)])
 
@@ -2935,19 +2926,14 @@ def _pooled(moments):
     return count, row, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
 
 
-def _members(labels, k):
-    """(k, n) with a 1 where sample i is in cluster c."""
-    return sparse.csc_array((np.ones(len(labels)), labels, np.arange(len(labels) + 1)), (k, len(labels)))
-
-
 @np.errstate(over="ignore", invalid="ignore")
 def _compare(result):
     """Every cluster against all other samples: the views, numbers and names of all D features, and (k, D) arrays of
     their standardised differences (Cohen's d), of their means, and of the others' means."""
-    widths = [mean.shape[1] for _, mean, _ in result._profile]
     count, mean, variance = zip(*result._profile)
-    weight = np.repeat(np.column_stack(count), widths, axis=1).astype(float)
-    mean, variance = np.hstack(mean), np.hstack(variance)
+    widths = [x.shape[1] for x in mean]
+    views = np.repeat(np.arange(len(widths)), widths)
+    weight, mean, variance = np.column_stack(count)[:, views].astype(float), np.hstack(mean), np.hstack(variance)
     rest = weight.sum(axis=0) - weight
     origin = np.take_along_axis(mean, weight.argmax(axis=0)[None], axis=0)  # squares of differences do not cancel
     shifted = mean - origin
@@ -2955,13 +2941,14 @@ def _compare(result):
     others = (first.sum(axis=0) - first) / np.maximum(rest, 1.0)
     spread = weight * variance + np.maximum(second.sum(axis=0) - second - rest * others**2, 0.0)
     difference = np.where((weight > 0) & (rest > 0), shifted - others, 0.0)
-    rounding = 1e-12 * np.abs(origin) + np.finfo(float).tiny  # features that are the same everywhere differ by less
-    deviation = np.maximum(np.sqrt(spread / weight.sum(axis=0)), np.abs(difference) / _STRONGEST)
+    # Features that do not vary within the groups differ by 1000 at most, those that are the same everywhere by nothing.
+    deviation = np.maximum(np.sqrt(spread / weight.sum(axis=0)), np.abs(difference) / 1000)
+    deviation = np.maximum(deviation, 1e-12 * np.abs(origin) + np.finfo(float).tiny)
     names = [given or [f"feature {j}" for j in range(d)] for given, d in zip(result.feature_names, widths)]
     return dict(
-        views=np.repeat(np.arange(len(widths)), widths), features=np.concatenate(list(map(np.arange, widths))),
-        names=np.array(sum(names, []), object), differences=np.nan_to_num(difference / np.maximum(deviation, rounding)),
-        means=np.where(weight > 0, mean, np.nan), other_means=np.where(rest > 0, others + origin, np.nan),
+        views=views, features=np.concatenate([np.arange(d) for d in widths]), names=np.array(sum(names, []), object),
+        differences=np.nan_to_num(difference / deviation), means=np.where(weight > 0, mean, np.nan),
+        other_means=np.where(rest > 0, others + origin, np.nan),
     )  # fmt: skip
 
 
@@ -2974,31 +2961,28 @@ def _sample_name(source, i):
     return str(i) if source.sample_names is None else _printable(source.sample_names[i])
 
 
-def _is_number(cell):
-    return re.fullmatch(_NUMBER + "%?|-", cell, re.IGNORECASE) is not None
-
-
 def _text_table(header, rows):
     """Lines of text in columns, those of numbers to the right."""
     columns = []
     for cells in zip(header, *rows):
-        side = ">" if all(map(_is_number, cells[1:])) else "<"
+        side = ">" if all(map(_NUMBER.fullmatch, cells[1:])) else "<"
         columns.append([f"{cell:{side}{max(map(len, cells))}}" for cell in cells])
     return "\n".join("  ".join(line).rstrip() for line in zip(*columns))
 
 
-def _html_table(header, rows, kind=""):
+def _html_table(header, rows, head="<th>{}</th>", kind=""):
     """The table; the page's style draws a bar in cells that say how long, 0.5 for a difference of 1."""
-
-    def cell(name, text):
-        mark = ' class="n"' if _is_number(text) else ""
-        if name == "difference":
-            size, side = abs(float(text)), "less" if text.startswith("-") else "more"
-            mark = f' class="{side}" style="--bar: {size / (1 + size):.2f}"'
-        return f"<td{mark}>{escape(text)}</td>"
-
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
-    body = "\n".join(f"<tr>{''.join(map(cell, header, row))}</tr>" for row in rows)
+    body = ""
+    for row in rows:
+        body += "<tr>"
+        for name, cell in zip(header, row):
+            mark = ' class="n"' if _NUMBER.fullmatch(cell) else ""
+            if name == "difference":
+                size, side = abs(float(cell)), "less" if cell.startswith("-") else "more"
+                mark = f' class="{side}" style="--bar: {size / (1 + size):.2f}"'
+            body += f"<td{mark}>{escape(cell)}</td>"
+        body += "</tr>\n"
+    head = "".join(head.format(escape(name)) for name in header)
     return f'<div class="wide"><table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
@@ -3008,8 +2992,7 @@ class Description(SimpleNamespace):
     __eq__, __ne__, __hash__ = object.__eq__, object.__ne__, object.__hash__  # arrays have no one answer
 
     def __repr__(self):
-        tables = [f"{title}\n{_text_table(header, rows)}" for title, header, rows in self.tables]
-        return "\n\n".join([self.title, *tables])
+        return "\n\n".join([self.title, *(f"{title}\n{_text_table(*table)}" for title, *table in self.tables)])
 
     def _repr_html_(self):
         tables = (f"<h4>{escape(title)}</h4>{_html_table(*table)}" for title, *table in self.tables)
@@ -3019,8 +3002,7 @@ class Description(SimpleNamespace):
         """The numbers as a pandas DataFrame: a line per cluster, per feature of one cluster, or per slice."""
         import pandas
 
-        names, values = zip(*self.columns)
-        return pandas.DataFrame(dict(enumerate(values))).set_axis(names, axis=1)
+        return pandas.DataFrame(self.columns)
 
 
 def _explain(result, i):
@@ -3029,23 +3011,21 @@ def _explain(result, i):
     anchors = result.anchors[index]
     votes, label = _votes(index[None], weights[None], memberships)[0], int(result.labels[i])
     clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
-    support, favoured = votes[:, label].sum(), int(votes.sum(axis=0).argmax())
-    shares = votes[:, label] / support if support > 0 else np.zeros(len(votes))
+    shares, favoured = votes[:, label] / max(votes[:, label].sum(), 1e-300), int(votes.sum(axis=0).argmax())
     title = f"sample {_sample_name(result, i)} is in cluster {label}"
     if favoured != label:
         title += f", although its anchors' votes favour cluster {favoured}"
     rows = []
     for v, name in enumerate(result.slices):
         best = [c for c in np.argsort(-votes[v], kind="stable")[:3] if votes[v, c] >= 0.005]
-        voted = ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best)
         near = [(_sample_name(result, anchors[v, t]), t) for t in np.flatnonzero(weights[v] > 0)[:4]]
         text = "  ".join(f"{anchor} x {weights[v, t]:.2f} > {clusters[v, t]}" for anchor, t in near)
-        rows.append((_printable(name), f"{shares[v]:.0%}", voted, text))
+        rows.append((_printable(name), f"{shares[v]:.0%}", ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best), text))
     return Description(
         title=title, sample=i, label=label, favoured=favoured, slices=result.slices, anchors=anchors, weights=weights,
         clusters=clusters, votes=votes, shares=shares, sample_names=result.sample_names,
         tables=[("how its anchors vote", ("slice", "share", "votes", "anchors: sample x weight > cluster"), rows)],
-        columns=[("slice", result.slices), ("share", shares), ("votes", list(votes))],
+        columns={"slice": result.slices, "share": shares, "votes": list(votes)},
     )  # fmt: skip
 
 
@@ -3053,44 +3033,38 @@ def _describe(result):
     """All clusters, see `Result.describe`."""
     labels, (n, k) = result.labels, result.memberships.shape
     votes = _votes(result._index, result._weight, result._slice_memberships())
-    members, sizes = _members(labels, k), np.bincount(labels, minlength=k)
-
-    def mean(values):
-        return members @ values / np.maximum(sizes, 1)[:, None]
-
-    mixing, support = mean(result.memberships), votes.mean(axis=1)
-    towards = mixing + 1e-9 * mean(support)  # the anchors decide between equals
+    sizes, support, own = np.bincount(labels, minlength=k), votes.mean(axis=1), (np.arange(n), labels)
+    members, some = sparse.csc_array((np.ones(n), labels, np.arange(n + 1)), (k, n)), np.maximum(sizes, 1)
+    values = result.memberships, support, votes.argmax(axis=2) == labels[:, None]
+    mixing, voted, agreement = (members @ x / some[:, None] for x in values)
+    towards = mixing + 1e-9 * voted  # the anchors decide between equals
     np.fill_diagonal(towards, -1.0)
-    closest, own = towards.argmax(axis=1), (np.arange(n), labels)
-    torn = (result.memberships[own[0], closest[labels]] > _TORN) & (k > 1)
+    closest = towards.argmax(axis=1)
+    confused = np.bincount(labels, (result.memberships[own[0], closest[labels]] > _TORN) & (k > 1), k) / some
     closest[(sizes == 0) | (k == 1)] = -1
     order, typical = np.lexsort((-support[own], -result.memberships[own], labels)), np.full((k, 8), -1)
-    for c, some in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
-        typical[c, : len(some)] = some[:8]
+    for c, inside in enumerate(np.split(order, np.cumsum(sizes)[:-1])):
+        typical[c, : len(inside)] = inside[:8]
     features = _compare(result)
     top = np.argsort(-np.abs(features["differences"]), axis=1, kind="stable")[:, :3]
-    views, names, differences = features["views"][top], features["names"][top], features["differences"]
-    differences = np.take_along_axis(differences, top, axis=1)
-    found = Description(
-        title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
-        confused=mean(torn[:, None])[:, 0], agreement=mean(votes.argmax(axis=2) == labels[:, None]), typical=typical,
-        views=views, features=features["features"][top], differences=differences, _features=features,
-    )  # fmt: skip
-    slices, lines = [_printable(x, 20) for x in result.slices], []
+    views, differences = features["views"][top], np.take_along_axis(features["differences"], top, axis=1)
+    columns = dict(cluster=range(k), size=sizes, sure=mixing.diagonal(), closest=closest, confused=confused)
+    columns |= {f"{name} agrees": share for name, share in zip(result.slices, agreement.T)}
+    columns |= {"set apart by": [], "typical samples": []}
     for c in range(k):
-        strongest = zip(views[c], names[c], differences[c])
-        apart = "; ".join(f"{slices[v]}: {_printable(name)} {d:+.1f}" for v, name, d in strongest if d)
-        some = ", ".join(_sample_name(result, i) for i in typical[c, :3] if i >= 0)
-        near = str(closest[c]) if closest[c] >= 0 else "-"
-        shares = [f"{x:.0%}" for x in (found.certainty[c], found.confused[c], *found.agreement[c])]
-        lines.append([str(c), str(sizes[c]), shares[0], near, *shares[1:], apart, some])
-    header = "cluster", "size", "sure", "closest", "confused", *(f"{x} agrees" for x in slices)
-    more = "set apart by", "typical samples"
-    numbers = [range(k), sizes, found.certainty, closest, found.confused, *found.agreement.T]
-    found.columns = list(zip((*header, *more), [*numbers, *zip(*(line[-2:] for line in lines))]))
-    found.tables = [("how sure, and how far each view agrees", header, [line[:-2] for line in lines])]
-    found.tables += [("what they are", header[:1] + more, [line[:1] + line[-2:] for line in lines])]
-    return found
+        strongest = zip(views[c], features["names"][top[c]], differences[c])
+        texts = (f"{_printable(result.view_names[v], 20)}: {_printable(x)} {d:+.1f}" for v, x, d in strongest if d)
+        columns["set apart by"].append("; ".join(texts))
+        columns["typical samples"].append(", ".join(_sample_name(result, i) for i in typical[c, :3] if i >= 0))
+    cells = [[f"{x:.0%}" if isinstance(x, float) else str(x) for x in column] for column in columns.values()]
+    header, lines = [_printable(name) for name in columns], list(zip(*cells))
+    numbers = "how sure, and how far each view agrees", header[:-2], [line[:-2] for line in lines]
+    words = "what they are", header[:1] + header[-2:], [line[:1] + line[-2:] for line in lines]
+    return Description(
+        title=f"{k} clusters of {n} samples", sizes=sizes, certainty=mixing.diagonal(), mixing=mixing, closest=closest,
+        confused=confused, agreement=agreement, typical=typical, views=views, features=features["features"][top],
+        differences=differences, columns=columns, tables=[numbers, words], _features=features, _table=(header, lines),
+    )  # fmt: skip
 
 
 def _describe_cluster(result, everything, c):
@@ -3114,32 +3088,34 @@ def _describe_cluster(result, everything, c):
     )  # fmt: skip
     near = f", closest to cluster {found.closest}, confused {found.confused:.0%}" if found.closest >= 0 else ""
     found.title = f"cluster {c}: {found.size} samples, {found.certainty:.0%} sure{near}"
-    header, numbers = ("feature", "difference", "mean", "others"), (found.differences, found.means, found.other_means)
-    view_names = [result.view_names[v] for v in found.views]
-    found.columns = list(zip(("view", *header), (view_names, found.names, *numbers)))
+    found.columns = dict(view=[result.view_names[v] for v in found.views], feature=found.names)
+    found.columns |= dict(difference=found.differences, mean=found.means, others=found.other_means)
     found.tables = []
     for v, name in enumerate(result.view_names):
-        some = [x[found.views == v][:5] for x in (found.names, *numbers)]
-        rows = [(_printable(x), f"{d:+.2f}", f"{mean:.4g}", f"{others:.4g}") for x, d, mean, others in zip(*some)]
-        found.tables.append((f"{_printable(name)}, which agrees on {found.agreement[v]:.0%}", header, rows))
+        rows = []
+        for j in np.flatnonzero(found.views == v)[:5]:
+            means = (f"{x:.4g}" for x in (found.means[j], found.other_means[j]))
+            rows.append((_printable(found.names[j]), f"{found.differences[j]:+.2f}", *means))
+        title = f"{_printable(name)}, which agrees on {found.agreement[v]:.0%}"
+        found.tables.append((title, ("feature", "difference", "mean", "others"), rows))
     called = partial(_sample_name, result)
     rows = [(what, ", ".join(map(called, getattr(found, what)[:8]))) for what in ("typical", "anchors")]
-    found.tables.append(("samples that stand for it", ("", "the most certain first"), rows))
-    rows = [(called(inside[i]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i])) for i in torn[:8]]
-    title = f"{len(torn)} samples on its border, the most torn first"
-    found.tables.append((title, ("sample", "here", "there", "cluster"), rows))
+    border = [(called(inside[i]), f"{here[i]:.2f}", f"{there[i]:.2f}", str(neighbours[i])) for i in torn[:8]]
+    found.tables += [
+        ("samples that stand for it", ("", "the most certain first"), rows),
+        (f"{len(torn)} samples on its border, the most torn first", ("sample", "here", "there", "cluster"), border),
+    ]
     return found
 
 
 def _report(result, path):
-    """The page of `Result.report`."""
-    everything = _describe(result)
-    cards = [_describe_cluster(result, everything, c)._repr_html_() for c in range(len(everything.sizes))]
-    widths = [mean.shape[1] for _, mean, _ in result._profile]
-    views = ", ".join(f"{_printable(name)} ({d} features)" for name, d in zip(result.view_names, widths))
+    """The page of `Result.report`, which stays below 3 MB: samples that do not fit are left out, and it says so."""
+    everything, (n, k), certainty = _describe(result), result.memberships.shape, result.memberships.max(axis=1)
+    low, middle = np.quantile(certainty, (0.1, 0.5))
+    pairs = zip(result.view_names, result._profile)
+    views = ", ".join(f"{_printable(name)} ({mean.shape[1]} features)" for name, (_, mean, _) in pairs)
     options = {name: f"{x:.4g}" if isinstance(x, float) else _printable(x) for name, x in result.options.items()}
     agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
-    low, middle = np.quantile(result.memberships.max(axis=1), (0.1, 0.5))
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
     facts = {
         "Data": f"{views}; {len(result.anchors)} anchors",
@@ -3148,65 +3124,47 @@ def _report(result, path):
         "Certainty": f"half of the samples have a membership above {middle:.2f}, a tenth one below {low:.2f}",
         "Convergence": f"{result.n_iter} iterations, ended by {result.stopped_by}; residuals {residuals or 'unknown'}",
     }
-    (_, header, rows), (_, more_header, more) = everything.tables
+    cards = (_describe_cluster(result, everything, c)._repr_html_() for c in range(k))
     parts = {
         "title": escape(everything.title), "version": __version__,
         "facts": "".join(f"<p><b>{name}:</b> {escape(text)}.</p>" for name, text in facts.items()),
-        "clusters": _html_table(header + more_header[1:], [a + b[1:] for a, b in zip(rows, more)], "sortable"),
+        "clusters": _html_table(*everything._table, "<th><button>{}</button></th>", "sortable"),
         "cards": "\n".join(f'<article id="cluster-{c}">{card}</article>' for c, card in enumerate(cards)),
     }  # fmt: skip
-    room = _REPORT_BYTES - len(_PAGE) - sum(len(part.encode(errors="replace")) for part in parts.values())
-    parts["data"], parts["left_out"] = _lookup(result, everything.typical, room)
+    room = 2_900_000 - len(_PAGE) - sum(len(part.encode(errors="replace")) for part in parts.values())
+    typical, samples = everything.typical[everything.typical >= 0], []
+    for i in dict.fromkeys([*typical.tolist(), *np.argsort(certainty, kind="stable").tolist()]):
+        text = f"Number {i}, cluster {result.labels[i]}, membership {certainty[i]:.0%}\n{result.explain(i)}"
+        name = None if result.sample_names is None else result.sample_names[i]
+        entry = f'"{i}":{json.dumps([name, text])}'.replace("<", "\\u003c")  # no text can end the script
+        room -= len(entry) + 1
+        if room < 0:
+            break
+        samples.append(entry)
+    parts["samples"], parts["left_out"] = "{" + ",".join(samples) + "}", ""
+    if len(samples) < n:
+        parts["left_out"] = f"""To keep this page small, {n - len(samples)} of {n} samples cannot be looked up here; the
+least certain can. In Python, result.explain(i) explains any."""
     with open(path, "w", encoding="utf-8", errors="xmlcharrefreplace") as file:
         file.write(Template(_PAGE).substitute(parts))
-
-
-def _lookup(result, typical, room):
-    """What the page knows of single samples, JSON of at most `room` bytes, and a sentence on what was left out."""
-    n, certainty = len(result.labels), result.memberships.max(axis=1)
-    percent = np.rint(100 * certainty).astype(int)
-    facts = list(zip(result.labels.tolist(), percent.tolist(), result.sample_names or [None] * n))
-    order = dict.fromkeys([*typical[typical >= 0].tolist(), *np.argsort(certainty, kind="stable").tolist()])
-    samples, why, left = {}, {}, room
-    for i in order:
-        left -= len(_json({i: facts[i]}))
-        if left < 0.2 * room:
-            break
-        samples[i] = facts[i]
-    for i in samples:
-        text = str(result.explain(i))
-        left -= len(_json({i: text}))
-        if left < 0:
-            break
-        why[i] = text
-    left_out = f"""To keep this page small, {n - len(why)} of {n} samples have no explanation here, and
-{n - len(samples)} are not listed at all; the least certain were kept. In Python, result.explain(i) explains any."""
-    return _json({"samples": samples, "why": why}), left_out if len(why) < n else ""
-
-
-def _json(data):
-    """Compact, and safe inside a script element: no text in it can end the element."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 # One page that may load nothing, which its policy makes sure of. Colours are from the pictures' set.
 _PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>$title</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta http-equiv="Content-Security-Policy"
 content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"><style>
-:root { color-scheme: light dark; font: 16px/1.45 system-ui, sans-serif; background: Canvas; color: CanvasText }
-body { margin: 0 auto; max-width: 84rem; padding: 1rem; overflow-wrap: anywhere } h3, h4 { margin: .8rem 0 .2rem }
-p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal } p, table { font-size: .9rem }
+:root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; background: Canvas; color: CanvasText }
+body { margin: 0 auto; max-width: 90rem; padding: 1rem; overflow-wrap: anywhere } h3, h4 { margin: .8rem 0 .2rem }
+p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal } th button { font: inherit }
 .wide, output { overflow-x: auto } output { display: block; white-space: pre; font: .8rem/1.5 monospace }
 th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #8886 }
 .n { text-align: right } .sortable td:nth-last-child(2) { min-width: 18rem }
-th button { font: inherit } [aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
+[aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
 [style] { white-space: nowrap } [style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar));
   height: .6em; margin-right: .4em; background: #cc6677; print-color-adjust: exact } .more::before { background: #69c }
-.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1rem }
-article { border: 1px solid #8886; border-radius: .5rem; padding: 1rem; min-width: 0; break-inside: avoid }
-@media print { :root { color-scheme: light; font-size: 10px } form { display: none } .wide { overflow: visible }
-  button { all: unset } .sortable { font-size: .8rem } .sortable td:nth-last-child(2) { min-width: 0 }
-  h2 { break-after: avoid } .cards { display: block; columns: 2 } article { margin: 0 0 1rem } }
+.cards { columns: 25rem } article { border: 1px solid #8886; padding: 1rem; margin: 0 0 1rem; break-inside: avoid }
+@media print { :root { color-scheme: light; font-size: 9px } form { display: none } .wide { overflow: visible }
+  button { all: unset } .sortable td:nth-last-child(2) { min-width: 0 } h2 { break-after: avoid } }
 </style></head><body><main><h1>$title</h1>$facts
 <form><h2>Look up a sample</h2><label>Number or name <input name="wanted" autocomplete="off"></label>
 <button>Explain</button><output id="answer" tabindex="0"></output></form><p>$left_out</p>
@@ -3214,28 +3172,21 @@ article { border: 1px solid #8886; border-radius: .5rem; padding: 1rem; min-widt
 membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would choose.
 Differences from all other samples are in standard deviations. The columns' names sort.</p>$clusters
 <h2>Each cluster</h2><div class="cards">$cards</div><p>Written by agtf $version.</p></main>
-<script type="application/json" id="data">$data</script><script>
-const {samples, why} = JSON.parse(document.getElementById("data").textContent), [form] = document.forms;
-for (const box of document.querySelectorAll(".wide")) box.tabIndex = box.scrollWidth > box.clientWidth ? 0 : -1;
-for (const th of document.querySelectorAll(".sortable th")) {
-  const button = document.createElement("button"), body = th.closest("table").tBodies[0];
-  button.append(...th.childNodes);
-  th.append(button);
-  button.onclick = () => {
-    const sign = th.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-    const text = row => row.cells[th.cellIndex].textContent;
-    const order = (a, b) => sign * (parseFloat(a) - parseFloat(b) || a.localeCompare(b));
-    for (const other of th.parentNode.cells) other.removeAttribute("aria-sort");
-    th.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
-    body.append(...[...body.rows].sort((a, b) => order(text(a), text(b))));
-  };
-}
+<script type="application/json" id="data">$samples</script><script>
+const samples = JSON.parse(document.getElementById("data").textContent), [form] = document.forms;
+for (const th of document.querySelectorAll(".sortable th")) th.firstChild.onclick = () => {
+  const [body] = th.closest("table").tBodies, sign = th.ariaSort === "ascending" ? -1 : 1;
+  const text = row => row.cells[th.cellIndex].textContent;
+  const order = (a, b) => sign * (parseFloat(a) - parseFloat(b) || a.localeCompare(b));
+  for (const other of th.parentNode.cells) other.ariaSort = null;
+  th.ariaSort = sign > 0 ? "ascending" : "descending";
+  body.append(...[...body.rows].sort((a, b) => order(text(a), text(b))));
+};
 form.onsubmit = event => {
   event.preventDefault();
-  const wanted = form.wanted.value, named = Object.keys(samples).filter(i => samples[i][2] === wanted);
+  const wanted = form.wanted.value, named = Object.keys(samples).filter(i => samples[i][0] === wanted);
   const found = named.length ? named.slice(0, 5) : [wanted.trim()].filter(i => Object.hasOwn(samples, i));
-  const texts = found.map(i => "Number " + i + ", cluster " + samples[i][0] + ", membership " + samples[i][1] + "%\\n"
-    + (why[i] ?? "Its explanation was left out."));
+  const texts = found.map(i => samples[i][1]);
   form.elements.answer.textContent = texts.join("\\n\\n") || "Sample " + wanted + " is not on this page.";
 };
 </script></body></html>
@@ -3247,9 +3198,8 @@ form.onsubmit = event => {
 
 _TABLES = (".csv", ".parquet", ".feather")
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
-_VIEW_NAMES = ("x", "data", "fea")  # if several cell arrays could be the views, the first of these is
-_OTHER_NAMES = r"missingstatus|index|indices|(.*_)?folds?_?\d*"  # tables about samples that are no features
-_KERNEL_NAMES = r"(kh?|kernels?|gram)_?\d*"  # if they are square
+_OTHER_NAMES = re.compile(r"missingstatus|index|indices|(.*_)?folds?_?\d*", re.I)  # about samples, but no features
+_KERNEL_NAMES = re.compile(r"(kh?|kernels?|gram)_?\d*", re.I)  # if they are square
 
 
 def score(y_true, labels):
@@ -3264,21 +3214,18 @@ def score(y_true, labels):
     """
     y_true, labels = np.asarray(y_true), np.asarray(labels)
     counts = contingency_matrix(y_true, labels)
-    matched = counts[linear_sum_assignment(-counts)].sum()
     (_, false), (missed, both) = pair_confusion_matrix(y_true, labels).astype(float)
     # Without a single pair put together (or belonging together) nothing was put together wrongly.
     precision = both / (both + false) if both + false else 1.0
     recall = both / (both + missed) if both + missed else 1.0
     scores = {
-        "ACC": matched / counts.sum(),
+        "ACC": counts[linear_sum_assignment(-counts)].sum() / counts.sum(),
         "NMI": normalized_mutual_info_score(y_true, labels),
         "purity": counts.max(axis=0).sum() / counts.sum(),
         "ARI": adjusted_rand_score(y_true, labels),
         "F-score": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
-        "precision": precision,
-        "recall": recall,
     }
-    return {name: float(value) for name, value in scores.items()}
+    return {name: float(value) for name, value in scores.items()} | {"precision": precision, "recall": recall}
 
 
 def digits_views():
@@ -3289,20 +3236,18 @@ def digits_views():
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    images = digits.images / 16.0
-    n = len(images)
+    images, n = digits.images / 16.0, len(digits.images)
     fourier = np.abs(np.fft.rfft2(images)).reshape(n, -1)
     down, right = np.gradient(images, axis=(1, 2))
-    strength, angle = np.hypot(down, right), np.arctan2(down, right)
-    bins = np.floor((angle / (2 * np.pi) + 0.5) * 8 - 1e-9).astype(int) % 8
-    by_angle = np.where(bins[..., None] == np.arange(8), strength[..., None], 0.0)
+    bins = np.floor((np.arctan2(down, right) / (2 * np.pi) + 0.5) * 8 - 1e-9).astype(int) % 8
+    by_angle = np.where(bins[..., None] == np.arange(8), np.hypot(down, right)[..., None], 0.0)
     corners = (0, 2, 4)  # overlapping 4 x 4 cells
     gradients = [by_angle[:, r : r + 4, c : c + 4].sum(axis=(1, 2)) for r in corners for c in corners]
     ink = images > 0.3
     sides = [(side, axis) for axis in (1, 2) for side in (ink, np.flip(ink, axis))]
     depths = [np.where(side.any(axis=axis), side.argmax(axis=axis), 8) for side, axis in sides]
     profiles = np.hstack([images.sum(axis=1), images.sum(axis=2), *depths])
-    return [images.reshape(n, -1), fourier, np.hstack(gradients), profiles.astype(float)], digits.target
+    return [images.reshape(n, -1), fourier, np.hstack(gradients), profiles], digits.target
 
 
 def load_views(path, views=None, labels=None, names=False):
@@ -3322,9 +3267,9 @@ def load_views(path, views=None, labels=None, names=False):
     paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
     (contents, y), chosen = _read(paths, labels), [views] if isinstance(views, str) else views or ()
     try:
-        for name in chosen:
-            if name not in contents:
-                raise ValueError(f"it holds nothing called {name!r}")
+        unknown = [name for name in chosen if name not in contents]
+        if unknown:
+            raise ValueError(f"it holds nothing called {unknown[0]!r}")
         if paths[0].lower().endswith(_TABLES):
             found = {name: contents[name] for name in chosen or contents}
         else:
@@ -3337,68 +3282,34 @@ def load_views(path, views=None, labels=None, names=False):
 
 def _read(paths, label=None):
     """What the files hold, by name, and labels found in tables."""
-    kinds = {os.path.splitext(p)[1].lower() for p in paths}
+    from scipy.io.matlab import loadmat, matfile_version
+
+    kinds = {os.path.splitext(path)[1].lower() for path in paths}
     if kinds and kinds <= set(_TABLES):
         return _read_tables(paths, label)
     if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
         wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
         raise ValueError(f"give {wanted}; got {', '.join(paths)}")
-    return _read_arrays(paths[0]), None
+    with open(paths[0], "rb") as file:
+        try:
+            if kinds == {".npz"}:
+                return dict(np.load(file, allow_pickle=False)), None
+            contents = _read_hdf5(file) if matfile_version(file)[0] == 2 else loadmat(file)
+            return {name: value for name, value in contents.items() if not name.startswith(("__", "#"))}, None
+        except Exception as error:  # a damaged file can make the readers raise anything
+            raise ValueError(f"{paths[0]} cannot be read: {error}") from error
 
 
-def _show(paths):
-    """What the files hold, and what load_views reads from them, as text."""
-    lines = ["contents:", _listing(_read(paths)[0]), "read as:"]
-    try:
-        views, y = load_views(paths, names=True)
-    except ValueError as error:
-        return "\n".join([*lines, f"  nothing, until load_views is told what: {str(error).splitlines()[0]}"])
-    for name, view in views.items():
-        missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
-        lines.append(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
-    lines.append("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
-    return "\n".join(lines)
-
-
-def _listing(contents):
-    lines = []
-    for name, value in contents.items():
-        value = np.asarray(value) if hasattr(value, "columns") else value
-        kind = {"O": "cell array", "U": "text", "V": "struct"}.get(value.dtype.kind, f"{value.dtype} array")
-        cells = ", ".join(str(cell.shape) for cell in _cells(value)[:12]) if value.dtype == object else ""
-        lines.append(f"  {name}: {kind} {value.shape} {cells}".rstrip())
-    return "\n".join(lines)
-
-
-def _read_arrays(path):
-    """The variables of a .mat or .npz file."""
-    from scipy.io.matlab import loadmat, matfile_version
-
-    try:
-        if path.lower().endswith(".npz"):
-            with open(path, "rb") as file, np.load(file, allow_pickle=False) as contents:
-                return dict(contents)
-        contents = _read_hdf5(path) if matfile_version(path)[0] == 2 else loadmat(path)
-        return {name: value for name, value in contents.items() if not name.startswith("__")}
-    except OSError:
-        raise
-    except Exception as error:  # a damaged file can make the readers raise anything
-        raise ValueError(f"{path} cannot be read: {error}") from error
-
-
-def _read_hdf5(path):
+def _read_hdf5(file):
     """MATLAB v7.3: HDF5 with axes in reverse order, cells as references, sparse matrices and structs as groups."""
-    try:
-        import h5py
-    except ImportError:
-        raise ValueError("it is a MATLAB v7.3 file: install h5py, or save it again with -v7") from None
+    import h5py
 
     def value(node):
         if "MATLAB_sparse" in node.attrs and "data" in node:
             parts = (node["data"][()], node["ir"][()], node["jc"][()])
             return sparse.csc_array(parts, (int(node.attrs["MATLAB_sparse"]), len(parts[2]) - 1))
         if isinstance(node, h5py.Group):
-            return np.zeros((1, 1), [("struct", object)])  # a struct, into which nobody looks
+            return np.zeros((1, 1), "V1")  # a struct, into which nobody looks
         array = np.asarray(node[()]).T
         if node.attrs.get("MATLAB_class") == b"char":
             return np.array(["".join(map(chr, line)) for line in np.atleast_2d(array)])
@@ -3406,96 +3317,100 @@ def _read_hdf5(path):
             array[at] = value(node.file[reference])  # references come in arrays of objects
         return array
 
-    with h5py.File(path, "r") as file:
-        return {name: value(node) for name, node in file.items() if not name.startswith("#")}
+    with h5py.File(file, "r") as opened:
+        return {name: value(node) for name, node in opened.items()}
 
 
 def _read_tables(paths, label):
     """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
     tables, y, order = {}, None, None
     stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
-    if len(set(stems)) < len(stems):
-        stems = [f"{stem} {v}" for v, stem in enumerate(stems)]
-    for path, stem in zip(paths, stems):
+    for v, path in enumerate(paths):
+        stem = stems[v] if stems.count(stems[v]) == 1 else f"{stems[v]} {v}"
         try:
-            table, found, samples = _read_table(path, label)
-        except ImportError as error:
-            raise ValueError(f"{path} cannot be read: install pandas and pyarrow") from error
+            frame = _read_table(path)
+            if isinstance(frame, np.ndarray):
+                tables[stem] = frame
+                continue
+            names = [x for x in frame if (str(x).lower() in _LABEL_NAMES if label is None else str(x) == label)]
+            labels = [frame.pop(name) for name in names]
+            if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf":  # text
+                frame = frame.set_index(frame.columns[0])
+            frame = frame.astype(float)
         except ValueError as error:
-            hint = "" if sys.modules.get("pandas") else " (text and holes need pandas)"
-            raise ValueError(f"{path} is not a table of numbers: {error}{hint}") from None
-        if samples is not None:
+            raise ValueError(f"{path} is not a table of numbers: {error}") from None
+        if type(frame.index).__name__ != "RangeIndex":  # names
+            samples = frame.index.astype(str)
             order = samples if order is None else order
             if not samples.is_unique or set(samples) != set(order):
                 raise ValueError(f"{path}: the first column is text, but does not name every sample of {paths[0]} once")
             rows = samples.get_indexer(order)
-            table, found = table.iloc[rows], None if found is None else found[rows]
-        y = found if y is None else y
-        if table.shape[1]:  # a file may hold nothing but labels
-            tables[stem] = table
+            frame, labels = frame.set_axis(samples).iloc[rows], [x.iloc[rows] for x in labels]
+        y = labels[0].to_numpy() if labels and y is None else y
+        if frame.shape[1]:  # a file may hold nothing but labels
+            tables[stem] = frame
     if label is not None and y is None:
         raise ValueError(f"{', '.join(paths)}: there is no column called {label!r}")
     return tables, y
 
 
-def _read_table(path, label):
-    """A file's numbers, its labels or None, its samples' names or None. Text can be read with pandas only."""
+def _read_table(path):
+    """A file as a DataFrame; without pandas as an array, if it is a CSV file of nothing but numbers."""
     kind, options = os.path.splitext(path)[1].lower(), {}
     if kind == ".csv":
         with open(path, encoding="utf-8-sig") as file:
             first = file.readline().strip()
         separator = max(",;\t", key=first.count)
-        names = first.split(separator)
-        is_number = [re.fullmatch(_NUMBER, cell, re.IGNORECASE) is not None for cell in names]
+        is_number = [_NUMBER.fullmatch(cell) is not None for cell in first.split(separator)]
         options = {"sep": separator, "header": None if all(is_number) else 0, "encoding": "utf-8-sig"}
-        if len(names) > 1 and not is_number[0] and all(is_number[1:]):
+        if len(is_number) > 1 and not is_number[0] and all(is_number[1:]):
             raise ValueError("the first line may be names or data; put a line above it that names the columns")
-
-    def find_labels(names):
-        return [x for x in names if (str(x).lower() in _LABEL_NAMES if label is None else str(x) == label)]
-
     try:
         import pandas
     except ImportError:
-        if not options:
-            raise
-        table = np.loadtxt(path, delimiter=separator, skiprows=int(not all(is_number)), ndmin=2, encoding="utf-8-sig")
-        at = [names.index(name) for name in find_labels(names)]
-        return np.delete(table, at, axis=1), table[:, at[0]] if at else None, None
-    frame = getattr(pandas, f"read_{kind[1:]}")(path, **options)
-    labels, samples = find_labels(frame), None
-    if not isinstance(frame.index, pandas.RangeIndex):
-        samples = frame.index = frame.index.astype(str)
-    elif frame.columns[0] not in labels and not pandas.api.types.is_numeric_dtype(frame.dtypes.iloc[0]):
-        frame = frame.set_index(frame.columns[0])
-        samples = frame.index
-    y = [frame.pop(name).to_numpy() for name in labels]
-    return frame.astype(float), y[0] if y else None, samples
+        if options and all(is_number):
+            return np.loadtxt(path, delimiter=separator, ndmin=2, encoding="utf-8-sig")
+        raise ValueError("install pandas to read names, text, holes and other files than .csv") from None
+    return getattr(pandas, f"read_{kind[1:]}")(path, **options)
 
 
-def _choose(contents, chosen=(), label=None):
+def _listing(contents):
+    lines = []
+    for name, value in contents.items():
+        value = np.asarray(value) if hasattr(value, "columns") else value
+        kind = {"O": "cell array", "U": "text", "V": "struct"}.get(value.dtype.kind, f"{value.dtype} array")
+        cells = ", ".join(str(cell.shape) for cell in value.ravel()[:12]) if value.dtype == object else ""
+        lines.append(f"  {name}: {kind} {value.shape} {cells}".rstrip())
+    return "\n".join(lines)
+
+
+def _choose(contents, chosen, label):
     """The views by name, samples as rows, and the labels or None."""
-    labels = [label]
+    if label not in (None, *contents):
+        raise ValueError(f"it holds nothing called {label!r}")
+    cells = {name: list(x.ravel()) if x.dtype == object else [x] for name, x in contents.items()}
+    labels, y = [label], np.array([])
     if label is None:
         labels = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
-    elif label not in contents:
-        raise ValueError(f"it holds nothing called {label!r}")
-    y = max((_label_vector(contents[name]) for name in labels), key=len, default=[])
+    for name in labels:  # one text per cell, or a vector that all cells repeat
+        some = cells.pop(name)
+        if contents[name].dtype == object and all(cell.dtype.kind == "U" for cell in some):
+            y = max(y, np.array(["".join(cell) for cell in some]), key=len)
+        elif some[0].dtype.kind in "biufU" and all(np.array_equal(cell, some[0]) for cell in some):
+            y = max(y, some[0].ravel() if some[0].size in some[0].shape else y, key=len)
     if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
-    others = {name: value for name, value in contents.items() if name not in labels}
-    index = next((_cells(v) for name, v in others.items() if name.lower() == "index" and v.dtype == object), [])
-    n = len(y) or max((int(np.max(seen)) for seen in index), default=None)
+    index = next((x for name, x in cells.items() if name.lower() == "index" and contents[name].dtype == object), [])
+    n = len(y) or max((int(np.max(seen)) for seen in index), default=0)
     views = {}
-    for name in chosen or _guess_views(others, n):
-        for cell in _cells(contents[name]):
-            if not _is_numeric(cell):
+    for name in chosen or _guess_views(contents, cells, n):
+        for cell in cells[name]:
+            if cell.dtype.kind not in "biuf" or cell.ndim < 1 or 0 in cell.shape:
                 raise ValueError(f"{name!r} is no table of numbers")
             key = f"view {len(views)}" if contents[name].dtype == object else name
             views[key] = cell if cell.ndim == 2 else cell.reshape(len(cell), -1)  # images
     shapes = [view.shape for view in views.values()]
-    if n is None:
-        n = next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
+    n = n or next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
     if any(n not in shape for shape in shapes):
         number = f"number of samples {n}" if n else "number of samples"
         raise ValueError(f"it holds views whose shapes {', '.join(map(str, shapes))} share no {number}")
@@ -3504,45 +3419,39 @@ def _choose(contents, chosen=(), label=None):
     turned = {shape[0] != n for shape in shapes if shape != (n, n)} == {True}  # a square table lies as the others do
     for v, (name, view) in enumerate(views.items()):
         view = view.T if turned or view.shape[0] != n else view
-        view = sparse.csr_array(view) if sparse.issparse(view) else view
-        views[name] = _only_seen(view, index[v]) if index else view
+        if index:
+            samples = np.arange(1, n + 1)
+            if not np.isin(index[v], samples).all():
+                raise ValueError(f"`index` lists other samples than 1 to {n}")
+            view = sparse.lil_array(view, dtype=float) if sparse.issparse(view) else view.astype(float)
+            view[~np.isin(samples, index[v])] = np.nan
+        views[name] = sparse.csr_array(view) if sparse.issparse(view) else view
     return views, y if len(y) else None
 
 
-def _cells(value):
-    return list(value.ravel()) if value.dtype == object else [value]
-
-
-def _is_numeric(value):
-    return value.dtype.kind in "biuf" and len(value.shape) > 0 and 0 not in value.shape
-
-
-def _label_vector(value):
-    """Labels as a vector: one text per cell, or what all cells repeat; an empty one if they are neither."""
-    cells = _cells(value)
-    if value.dtype == object and all(cell.dtype.kind == "U" for cell in cells):
-        return np.array(["".join(cell) for cell in cells])
-    same = all(cell.dtype.kind in "biufU" and np.array_equal(cell, cells[0]) for cell in cells)
-    return cells[0].ravel() if same and max(cells[0].shape, default=0) == cells[0].size else np.array([])
-
-
-def _guess_views(variables, n):
+def _guess_views(contents, cells, n):
     """The names of the views: of a cell array of matrices, or else of the matrices."""
-    tables = {}
-    for name, value in variables.items():
-        cells = _cells(value)
-        is_table = cells and all(_is_numeric(cell) and cell.ndim == 2 for cell in cells)
-        is_kernel = re.fullmatch(_KERNEL_NAMES, name, re.I) and all(len(set(cell.shape)) == 1 for cell in cells)
-        if is_table and not is_kernel and not re.fullmatch(_OTHER_NAMES, name, re.I):
-            tables[name] = cells
-    matrices = [name for name, cells in tables.items() if any(min(cell.shape) > 1 for cell in cells)]
-    arrays = [name for name in matrices or tables if variables[name].dtype == object]
-    arrays = [name for name in arrays if all(n in cell.shape for cell in tables[name])] or arrays
-    arrays = next(([name] for word in _VIEW_NAMES for name in arrays if name.lower() == word), arrays)
+    tables = []
+    for name, some in cells.items():
+        is_table = all(cell.dtype.kind in "biuf" and cell.ndim == 2 and 0 not in cell.shape for cell in some)
+        is_kernel = _KERNEL_NAMES.fullmatch(name) and all(len(set(cell.shape)) == 1 for cell in some)
+        if some and is_table and not is_kernel and not _OTHER_NAMES.fullmatch(name):
+            tables.append(name)
+    matrices = [name for name in tables if any(min(cell.shape) > 1 for cell in cells[name])]
+    arrays = [name for name in matrices or tables if contents[name].dtype == object]
+    arrays = [name for name in arrays if all(n in cell.shape for cell in cells[name])] or arrays
+    arrays = next(([name] for word in ("x", "data", "fea") for name in arrays if name.lower() == word), arrays)
+
+    def same(a, b):
+        a = a if a.shape == b.shape else a.T
+        if sparse.issparse(a) or sparse.issparse(b):
+            return a.shape == b.shape and (a != b).sum() == 0
+        return np.array_equal(a, b, equal_nan=True)
+
     views = []
     for name in arrays or matrices:
-        same = [len(tables[v]) == len(tables[name]) and all(map(_same, tables[v], tables[name])) for v in views]
-        if not any(same):
+        others = (cells[view] for view in views)
+        if not any(len(x) == len(cells[name]) and all(map(same, x, cells[name])) for x in others):
             views.append(name)
     if not views:
         raise ValueError("it holds no views: expected a cell array of matrices, or one matrix per view")
@@ -3551,36 +3460,25 @@ def _guess_views(variables, n):
     return views
 
 
-def _same(a, b):
-    """Whether two tables are the same, transposed or not."""
-    a = a if a.shape == b.shape else a.T
-    if sparse.issparse(a) and sparse.issparse(b):
-        return a.shape == b.shape and (a != b).nnz == 0
-    return np.array_equal(a, b, equal_nan=True)
-
-
-def _only_seen(view, seen):
-    """The view with rows of NaN for the samples that `seen` does not list, which counts from 1."""
-    samples = np.arange(view.shape[0]) + 1
-    if not np.isin(seen, samples).all():
-        raise ValueError(f"`index` lists other samples than 1 to {len(samples)}")
-    blank = sparse.lil_array(view, dtype=float) if sparse.issparse(view) else view.astype(float)
-    blank[~np.isin(samples, seen)] = np.nan
-    return sparse.csr_array(blank) if sparse.issparse(view) else blank
-
-
 # ======================================================================================================================
 # 11 pictures: each helper draws on `ax`, or on axes of its own, and returns them. matplotlib is imported here only.
 
 _CENTRED = {"ha": "center", "va": "center", "fontsize": "small"}
+_DRAWN = 20_000  # samples in a picture: more than a screen has lines
 
 
-def _axes(ax, width=5.0, height=4.0, columns=None):
+def _panels(count, size):
     import matplotlib.pyplot as plt
 
-    if ax is None:
-        axes = plt.subplots(1, columns or 1, figsize=(width, height), layout="constrained", squeeze=False)[1][0]
-        ax = axes if columns else axes[0]
+    return plt.figure(figsize=size, layout="constrained").subplots(1, count, squeeze=False)[0]
+
+
+def _axes(ax, title, xlabel="", ylabel="", size=(5, 4), lines=None, **more):
+    """`ax`, or new ones, with labels; if there are names for them, with lines 0, 1, ... from the top."""
+    ax = _panels(1, size)[0] if ax is None else ax
+    if lines is not None:
+        more |= dict(yticks=range(len(lines)), yticklabels=lines, ylim=(len(lines) - 0.5, -0.5))
+    ax.set(title=title, xlabel=xlabel, ylabel=ylabel, **more)
     return ax
 
 
@@ -3594,23 +3492,11 @@ def _colours(k):
 
 def _heat(ax, image, label, form=None, **options):
     """A heat map with its colour bar and, if there is a format for them, the values written in."""
-    drawn = ax.imshow(image, **{"aspect": "auto", "interpolation": "nearest", "cmap": "viridis", **options})
-    ax.figure.colorbar(drawn, ax=ax, label=label)
-    if form:
-        middle = (np.nanmin(image) + np.nanmax(image)) / 2
-        for (i, j), value in np.ndenumerate(image):
-            ax.text(j, i, form.format(value), color="white" if value < middle else "black", **_CENTRED)
+    ax.figure.colorbar(ax.imshow(image, aspect="auto", interpolation="nearest", **options), ax=ax, label=label)
+    middle = (np.nanmin(image) + np.nanmax(image)) / 2
+    for (i, j), value in np.ndenumerate(image) if form else ():
+        ax.text(j, i, form.format(value), color="white" if value < middle else "black", **_CENTRED)
     return ax
-
-
-def _labelled(ax, xlabel, ylabel, title, whole_x=False, **more):
-    if whole_x:
-        ax.xaxis.get_major_locator().set_params(integer=True)
-    ax.set(xlabel=xlabel, ylabel=ylabel, title=title, **more)
-    return ax
-
-
-_DRAWN = 20_000  # samples in a picture: more than a screen has lines
 
 
 def plot_indicator(result, ax=None):
@@ -3618,58 +3504,60 @@ def plot_indicator(result, ax=None):
     step = -(-len(result.labels) // _DRAWN)
     labels, memberships = np.asarray(result.labels[::step]), np.asarray(result.memberships[::step])
     order = np.lexsort((-memberships.max(axis=1), labels))
-    ax = _heat(_axes(ax, 4, 5), memberships[order], "membership", vmin=0.0, vmax=1.0)
     samples = "samples" if step == 1 else f"one sample in {step}"
-    return _labelled(ax, "cluster", f"{samples}, ordered by cluster", "Sample memberships", True)
+    ax = _axes(ax, "Sample memberships", "cluster", f"{samples}, ordered by cluster", (4, 5))
+    ax.locator_params("x", integer=True)
+    return _heat(ax, memberships[order], "membership", vmin=0, vmax=1)
 
 
 def plot_anchors(result, ax=None):
     """Anchor memberships, one panel per slice side by side: anchors (ordered by cluster) x clusters."""
     memberships = result._slice_memberships()
     V, m, k = memberships.shape
-    order = np.lexsort((-memberships.mean(axis=0).max(axis=1), result.anchor_labels))
-    gap = np.full((m, max(1, k // 8)), np.nan)
-    canvas = np.hstack([part for v in range(V) for part in (memberships[v, order], gap)][:-1])
-    ax = _heat(_axes(ax, 2.0 + 1.3 * V, 4.5), canvas, "probability", vmin=0.0, vmax=1.0)
-    ax.set_xticks(np.arange(V) * (k + gap.shape[1]) + (k - 1) / 2, result.slices)
-    return _labelled(ax, "", "anchors, ordered by cluster", f"Anchor memberships, {k} clusters in each panel")
+    order, gap = np.lexsort((-memberships.mean(axis=0).max(axis=1), result.anchor_labels)), max(1, k // 8)
+    panels = np.pad(memberships[:, order], ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
+    title = f"Anchor memberships, {k} clusters in each panel"
+    ax = _axes(ax, title, "", "anchors, ordered by cluster", (2 + 1.3 * V, 4.5))
+    ax.set_xticks(np.arange(V) * (k + gap) + (k - 1) / 2, result.slices)
+    return _heat(ax, np.hstack(panels)[:, :-gap], "probability", vmin=0, vmax=1)
 
 
 def plot_gallery(result, images, n_anchors=12, ax=None):
     """One row per cluster: the mean of its samples' images (n, height, width), then its most certain anchors."""
-    ax, images, result = _axes(ax, 7, 5.5), np.asarray(images, float), result.compute()
-    k = result.memberships.shape[1]
-    everything = _describe(result)
-    height, width = images.shape[1] + 1, images.shape[2] + 1
-    canvas = np.full((k * height, (n_anchors + 2) * width), np.nan)
-    for c in range(k):
-        members, anchors = images[result.labels == c], _describe_cluster(result, everything, c).anchors[:n_anchors]
-        tiles = [members.mean(axis=0)] * bool(len(members)) + list(images[anchors])
-        for column, tile in zip([0, *range(2, n_anchors + 2)], tiles):
-            at = slice(c * height, (c + 1) * height - 1), slice(column * width, (column + 1) * width - 1)
-            canvas[at] = tile / max(tile.max(), 1e-300)
-    ax.imshow(canvas, cmap="gray_r", interpolation="nearest")
+    result, images = result.compute(), np.asarray(images, float)
+    everything, k = _describe(result), result.memberships.shape[1]
+    canvas = np.full((k, n_anchors + 2, images.shape[1] + 1, images.shape[2] + 1), np.nan)
+    for c, size in enumerate(everything.sizes):
+        tiles = images[_describe_cluster(result, everything, c).anchors[:n_anchors]]
+        canvas[c, 2 : len(tiles) + 2, :-1, :-1] = tiles
+        if size:
+            canvas[c, 0, :-1, :-1] = images[result.labels == c].mean(axis=0)
+    canvas /= np.maximum(np.nanmax(canvas, axis=(2, 3), keepdims=True, initial=0), 1e-300)
+    _, _, height, width = canvas.shape
+    names = [f"{c}  ({size})" for c, size in enumerate(everything.sizes)]
+    ax = _axes(ax, "What the clusters are made of", "", "cluster (samples)", (7, 5.5))
+    ax.imshow(canvas.swapaxes(1, 2).reshape(k * height, -1), cmap="gray_r", interpolation="nearest")
     ax.set_xticks([width / 2 - 1, (n_anchors + 4) * width / 2 - 1], ["mean", "anchors, the most certain first"])
-    ax.set_yticks(np.arange(k) * height + height / 2 - 1, [f"{c}  ({(result.labels == c).sum()})" for c in range(k)])
+    ax.set_yticks(np.arange(k) * height + height / 2 - 1, names)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    return _labelled(ax, "", "cluster (samples)", "What the clusters are made of")
+    return ax
 
 
 def plot_convergence(result, accuracy=None, ax=None):
     """The residuals per iteration; on the right the objective / its first value, and `accuracy` (one per iteration)."""
-    ax = _axes(ax)
-    steps = np.arange(1, result.n_iter + 1)
+    ax, objective = _axes(ax, "Convergence", "iteration", "residual"), result.history["objective"]
+    steps = range(1, result.n_iter + 1)
+    ax.locator_params("x", integer=True)
     for name, colour, style in zip(HISTORY, _colours(3), ("-", "--", ":")):
         ax.semilogy(steps, np.maximum(result.history[name], 1e-16), style, color=colour, label=f"max |{name}|")
-    right, objective = ax.twinx(), result.history["objective"]
+    right = ax.twinx()
     right.plot(steps, objective / objective[:1], color="0.5", label="objective / its first value")
     if accuracy is not None:
         right.plot(steps, accuracy, color="#d55e00", label="accuracy")
-    right.set_ylim(bottom=0)
-    right.set_ylabel("share")
+    right.set(ylim=(0, None), ylabel="share")
     ax.legend(handles=[*ax.lines, *right.lines], loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
-    return _labelled(ax, "iteration", "residual", "Convergence", True)
+    return ax
 
 
 def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
@@ -3678,43 +3566,39 @@ def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
     from sklearn.manifold import TSNE
 
     if isinstance(points, (list, tuple)):
-        panels = _axes(ax, 2.6 * len(points), 2.9, len(points))
+        panels = _panels(len(points), (2.6 * len(points), 2.9)) if ax is None else ax
         return np.array([plot_embedding(p, labels, method, random_state, a) for p, a in zip(points, panels)])
     _check_choice("method", method, ("pca", "tsne"))
-    points = np.asarray(points, float)
+    points, (classes, index) = np.asarray(points, float), np.unique(np.asarray(labels), return_inverse=True)
     chart = PCA(2) if method == "pca" else TSNE(2, perplexity=min(30, (len(points) - 1) / 3))
     flat = chart.set_params(random_state=random_state).fit_transform(points)
-    classes, index = np.unique(np.asarray(labels), return_inverse=True)
-    ax = _axes(ax)
+    ax = _axes(ax, {"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method], xticks=[], yticks=[])
     for c, colour in enumerate(_colours(len(classes))):
-        at = index == c
-        ax.scatter(*flat[at].T, s=8, color=colour, linewidths=0)
+        ax.scatter(*flat[index == c].T, s=8, color=colour, linewidths=0)
         if len(classes) <= 30:
-            ax.text(*np.median(flat[at], axis=0), str(classes[c]), bbox={"fc": "white", "ec": colour}, **_CENTRED)
-    return _labelled(ax, "", "", {"pca": "Indicators, PCA", "tsne": "Indicators, t-SNE"}[method], xticks=[], yticks=[])
+            middle = np.median(flat[index == c], axis=0)
+            ax.text(*middle, str(classes[c]), bbox={"fc": "white", "ec": colour}, **_CENTRED)
+    return ax
 
 
 def plot_sweep(values, scores, ax=None, xlabel="", ylabel="ACC", log=False):
     """Means with bands from lowest to highest of scores (values,) or (values, seeds), or of a dict of such arrays."""
-    ax = _axes(ax)
+    ax = _axes(ax, "", xlabel, ylabel, xscale="log" if log else "linear")
     series = scores if isinstance(scores, dict) else {"": scores}
     for (name, table), colour, marker in zip(series.items(), _colours(len(series)), "osD^vP*X" * len(series)):
         table = np.asarray(table, float).reshape(len(values), -1)
         ax.plot(values, table.mean(axis=1), marker=marker, color=colour, label=name)
         ax.fill_between(values, table.min(axis=1), table.max(axis=1), color=colour, alpha=0.2, linewidth=0)
-    if log:
-        ax.set_xscale("log")
     if isinstance(scores, dict):
         ax.legend()
-    return _labelled(ax, xlabel, ylabel, "")
+    return ax
 
 
 def plot_grid(scores, lambda1, lambda2, ax=None, label="ACC"):
     """Scores (len(lambda1), len(lambda2)) as a heat map with the values written in."""
-    ax = _heat(_axes(ax), np.asarray(scores, float), label, "{:.2f}")
+    ax = _axes(ax, "", "lambda2", "lambda1", lines=[f"{x:g}" for x in lambda1])
     ax.set_xticks(range(len(lambda2)), [f"{x:g}" for x in lambda2])
-    ax.set_yticks(range(len(lambda1)), [f"{x:g}" for x in lambda1])
-    return _labelled(ax, "lambda2", "lambda1", "")
+    return _heat(ax, np.asarray(scores, float), label, "{:.2f}")
 
 
 def plot_confusion(y_true, labels, ax=None):
@@ -3723,68 +3607,67 @@ def plot_confusion(y_true, labels, ax=None):
     counts = contingency_matrix(y_true, labels)
     matched = linear_sum_assignment(-counts)[1]
     order = np.concatenate([matched, np.setdiff1d(np.arange(counts.shape[1]), matched)])
-    ax = _heat(_axes(ax), counts[:, order], "samples", "{:.0f}" if max(counts.shape) <= 12 else None)
+    ax = _axes(ax, f"ACC {score(y_true, labels)['ACC']:.3f}", "cluster", "class")
     if max(counts.shape) <= 25:
         ax.set_xticks(range(len(order)), np.unique(labels)[order])
         ax.set_yticks(range(len(counts)), np.unique(y_true))
-    return _labelled(ax, "cluster", "class", f"ACC {score(y_true, labels)['ACC']:.3f}")
+    return _heat(ax, counts[:, order], "samples", "{:.0f}" if max(counts.shape) <= 12 else None)
 
 
 def plot_explain(explanation, ax=None):
     """One sample: a bar per slice, a piece per anchor, as long as its weight, coloured by the cluster it votes for."""
-    ax = _axes(ax, 7, 1.2 + 0.5 * len(explanation.slices))
+    title = f"Why sample {_sample_name(explanation, explanation.sample)} is in cluster {explanation.label}"
+    names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
+    labels = "weight of the anchor (its sample)", "slice (share in the decision)"
+    ax = _axes(ax, title, *labels, (7, 1.2 + 0.5 * len(names)), names, xlim=(0, 1))
     voted = np.unique(explanation.clusters[explanation.weights > 0])
     for c, colour in zip(voted, _colours(len(voted))):
         v, t = np.nonzero((explanation.clusters == c) & (explanation.weights > 0))
         weights, ends = explanation.weights[v, t], explanation.weights.cumsum(axis=1)[v, t]
         bars = ax.barh(v, weights, left=ends - weights, color=colour, edgecolor="white", label=f"cluster {c}")
-        names = [_sample_name(explanation, anchor) for anchor in explanation.anchors[v, t]]
-        names = [name if weight > 0.08 else "" for name, weight in zip(names, weights)]
+        anchors = zip(explanation.anchors[v, t], weights)
+        names = [_sample_name(explanation, anchor) if weight > 0.08 else "" for anchor, weight in anchors]
         ax.bar_label(bars, names, label_type="center", fontsize="small", bbox={"color": "white", "pad": 1})
-    names = [f"{name} ({share:.0%})" for name, share in zip(explanation.slices, explanation.shares)]
-    ax.set_yticks(range(len(names)), names)
-    ax.invert_yaxis()
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    title = f"Why sample {_sample_name(explanation, explanation.sample)} is in cluster {explanation.label}"
-    return _labelled(ax, "weight of the anchor (its sample)", "slice (share in the decision)", title, xlim=(0, 1))
+    return ax
 
 
 def plot_views(result, ax=None):
     """How far each slice alone, by its anchors' votes, agrees with the consensus of all."""
-    ax = _axes(ax, 5, 1.2 + 0.45 * len(result.slices))
-    ax.bar_label(ax.barh(result.slices, result.view_agreement, color=_colours(1)), fmt="%.2f", padding=3)
-    ax.invert_yaxis()
-    return _labelled(ax, "share of samples with the consensus' label", "", "Agreement of the views", xlim=(0, 1.12))
+    names, label = result.slices, "share of samples with the consensus' label"
+    ax = _axes(ax, "Agreement of the views", label, "", (5, 1.2 + 0.45 * len(names)), names, xlim=(0, 1.12))
+    ax.bar_label(ax.barh(range(len(names)), result.view_agreement, color=_colours(1)), fmt="%.2f", padding=3)
+    return ax
 
 
 def plot_k(suggestion, ax=None):
     """The spectrum behind `suggest_k`, the three best candidates marked at the drop after them."""
-    ax = _axes(ax)
+    ax = _axes(ax, "How many clusters?", "number of clusters", "eigenvalue of the graphs")
+    ax.locator_params("x", integer=True)
     ax.plot(np.arange(1, len(suggestion.spectrum) + 1), suggestion.spectrum, "o-", color=_colours(1)[0], markersize=4)
     for k, value, colour in zip(suggestion.candidates[:3], suggestion.scores, _colours(4)[1:]):
         ax.axvline(k + 0.5, color=colour, linestyle="--", label=f"k = {k} (score {value:.2f})")
     ax.legend(title="drops")
-    return _labelled(ax, "number of clusters", "eigenvalue of the graphs", "How many clusters?", True)
+    return ax
 
 
 def plot_profile(result, c, ax=None):
     """What sets cluster c apart from all other samples: a panel per view (`ax`: that many), its strongest features."""
     found, V = result.describe(c), len(result.view_names)
-    panels, (more, less) = _axes(ax, 1 + 3 * V, 3.2, V), _colours(2)
+    panels, (more, less) = _panels(V, (1 + 3 * V, 3.2)) if ax is None else ax, _colours(2)
     for v, panel in enumerate(np.atleast_1d(panels)):
         some = np.flatnonzero(found.views == v)[:8]
+        view, *names = (_printable(x, 24).replace("$", r"\$") for x in [result.view_names[v], *found.names[some]])
+        _axes(panel, f"Cluster {c}: {view}", "difference / standard deviation", lines=names)
         values = found.differences[some]
         panel.barh(range(len(some)), values, color=np.where(values < 0, less, more))
-        names = [_printable(x, 24).replace("$", r"\$") for x in [result.view_names[v], *found.names[some]]]
-        panel.set_yticks(range(len(some)), names[1:])
-        panel.invert_yaxis()
-        _labelled(panel, "difference / standard deviation", "", f"Cluster {c}: {names[0]}")
     return panels
 
 
 def plot_clusters(result, ax=None):
     """A map: alike clusters lie near each other, confused ones are joined; areas are sizes, colours certainty."""
-    found, ax = result.describe(), _axes(ax, 6, 5)
+    ax = _axes(ax, "Clusters: alike ones are near, confused ones joined", size=(6, 5), xticks=[], yticks=[])
+    found = result.describe()
     there, view = np.flatnonzero(found.sizes), found._features["views"]
     # Every view counts alike, and no feature for everything.
     points = np.clip(found._features["differences"][there], -5, 5) / np.sqrt(np.bincount(view))[view]
@@ -3799,7 +3682,7 @@ def plot_clusters(result, ax=None):
     for at, c in enumerate(there):
         ax.text(x[at], y[at], c, **_CENTRED)
     ax.margins(0.15)
-    return _labelled(ax, "", "", "Clusters: alike ones are near, confused ones joined", xticks=[], yticks=[])
+    return ax
 
 
 # ======================================================================================================================
@@ -3818,18 +3701,24 @@ def _demo(output, verbose):
     rows = {"AGTF, all views": result.labels}
     rows["k-means, all views"] = KMeans(10, n_init=10, random_state=0).fit_predict(joint)
     rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(names, views)}
-    print(_score_table({name: score(y, labels) for name, labels in rows.items()}))
-    print(result.describe())
+    scores = {name: score(y, labels) for name, labels in rows.items()}
+    table = [[name, *(f"{x:.3f}" for x in some.values())] for name, some in scores.items()]
+    print(_text_table(["", *scores["AGTF, all views"]], table), result.describe(), sep="\n")
     plot_gallery(result, views[0].reshape(-1, 8, 8)).figure.savefig(output, dpi=110)
     print(f"picture: {output}")
 
 
-def _score_table(scores):
-    rows = [[name, *(f"{value:.3f}" for value in some.values())] for name, some in scores.items()]
-    return _text_table(["", *next(iter(scores.values()))], rows)
+def _show(paths):
+    """Print what the files hold, and what load_views reads from them."""
+    print("contents:", _listing(_read(paths)[0]), "read as:", sep="\n")
+    views, y = load_views(paths, names=True)
+    for name, view in views.items():
+        missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
+        print(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
+    print("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
 
 
-def _run(given, parser, verbose):
+def _run(given, verbose):
     """Cluster the data files, or predict, and write what was asked for, every file whole or not at all."""
     for path in filter(os.path.exists, filter(None, (given.output, given.report, given.save))):
         if any(os.path.samefile(path, other) for other in filter(None, [*given.data, given.predict])):
@@ -3838,7 +3727,7 @@ def _run(given, parser, verbose):
     tables = _as_tables(views)
     names = (f"{name} ({table.shape[1]})" for name, table in zip(tables.view_names, tables.tables))
     print(f"{tables.n} samples, {len(tables.tables)} views: {', '.join(names)}")
-    k = given.clusters
+    k, outputs = given.clusters, {}
     if given.predict:
         with open(given.predict, "rb") as file:
             try:
@@ -3849,7 +3738,7 @@ def _run(given, parser, verbose):
         labels = memberships.argmax(axis=1)
     else:
         if k is None and y is None:
-            parser.error(f"{given.data[0]} has no labels to count: give the number of clusters with -k, or -k auto")
+            raise ValueError(f"{given.data[0]} has no labels to count: give the number of clusters with -k, or -k auto")
         if k == "auto":
             found = suggest_k(views, min(20, tables.n - 1), random_state=given.seed)
             k, next_best = int(found.candidates[0]), max(found.scores[1:2], default=0.0)
@@ -3858,37 +3747,32 @@ def _run(given, parser, verbose):
             print(f"k = {k} is {sure}: the graphs' spectrum drops by {drop}")
         result = cluster(views, len(np.unique(y)) if k is None else k, random_state=given.seed, verbose=verbose)
         labels, memberships = result.labels, result.memberships
+        outputs = {"report": (given.report, result.report), "model": (given.save, result.save)}
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
     if y is not None and len(y) == len(labels):
-        print(_score_table({"against the file's labels": score(y, labels)}))
-    columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
-    columns["label"] = labels
-    if given.memberships:
-        columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
-    writers = {"labels": (given.output, partial(_write_csv, columns))}
-    if not given.predict:
-        writers |= {"report": (given.report, result.report), "model": (given.save, result.save)}
-    for what, (path, write) in writers.items():
+        print("against the file's labels: " + ", ".join(f"{name} {x:.3f}" for name, x in score(y, labels).items()))
+
+    def write_csv(path):
+        columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
+        columns["label"] = labels
+        if given.memberships:
+            columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
+
+    for what, (path, write) in ({"labels": (given.output, write_csv)} | outputs).items():
         if path:
             write(f"{path}.part")
             os.replace(f"{path}.part", path)
             print(f"{what}: {path}")
 
 
-def _write_csv(columns, path):
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
-
-
 def _main(arguments=None):
     import argparse
 
-    def number(text):
-        return text if text == "auto" else int(text)
-
     about = "Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture."
     parser = argparse.ArgumentParser(prog="python -m agtf", description=about)
-    add = parser.add_argument
+    add, number = parser.add_argument, lambda text: text if text == "auto" else int(text)
     add("data", nargs="*", help="a .mat or .npz file, or .csv, .parquet or .feather files, one per view")
     add("-k", "--clusters", type=number, help='how many, or "auto" (default: as many as the labels in the file)')
     add("-o", "--output", help="file for the labels, or for the demo's picture")
@@ -3902,20 +3786,20 @@ def _main(arguments=None):
     add("--quiet", action="store_true", help="no progress line")
     add("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
-    if given.predict and (given.clusters or given.report or given.save):
-        parser.error("--predict clusters nothing: -k, --report and --save do not go with it")
-    if not given.data and (given.clusters or given.report or given.save or given.predict):
-        parser.error("-k, --report, --save and --predict are for data files; the built-in digits have 10 clusters")
+    if (given.predict or not given.data) and (given.clusters or given.report or given.save):
+        parser.error("-k, --report and --save are for data files that are clustered, not for --predict or the digits")
+    if given.predict and not given.data:
+        parser.error("--predict needs data files")
     verbose = int(not given.quiet and sys.stderr.isatty())
     try:
         if given.show:
-            print(_show(given.data))
+            _show(given.data)
         elif given.data:
-            _run(given, parser, verbose)
+            _run(given, verbose)
         else:
             _demo(given.output or "agtf-digits.png", verbose)
         return 0
-    except (OSError, ValueError, TypeError, MemoryError) as error:
+    except (OSError, ValueError, TypeError, MemoryError, ImportError) as error:
         print(f"agtf: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
