@@ -2688,7 +2688,7 @@ def _read_off(rows, at, anchors, G, s):
     """What the `Result` needs, in the order of the given samples and views; the share of the anchors that are, by H
     alone, in the cluster that they vote for; the number of clusters that are empty."""
     V, k = s.norm.shape
-    mass = rows.sum(lambda block: (block.H**2).sum(axis=0)).reshape(V, k).sum(axis=1)
+    mass = rows.sum(lambda block: (block.H**2).sum(axis=0, dtype=float)).reshape(V, k).sum(axis=1)
     mass = mass / mass.sum()
     # S^(v) = sum_t H^(t) (G^(t-v))^T: seen from view v, an anchor's clusters are those of G moved on by t.
     G = G.reshape(-1, V, k)

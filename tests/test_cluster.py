@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sparse
 from conftest import ROOT, blobs, data_set, in_blocks, needs_jit
 from sklearn.cluster import KMeans
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import scale
 
@@ -308,16 +309,22 @@ def test_wide_and_long_data_are_reduced_for_the_choice_of_anchors(monkeypatch):
     assert set(shapes) == {(120, 40)}
 
 
-@pytest.mark.parametrize("rows_seen", [900, 300])
-def test_discriminants_see_the_shape_of_clusters(rows_seen):
+def test_discriminants_see_the_shape_of_clusters():
     rng = np.random.default_rng(0)
     y, (a, b) = rng.integers(0, 3, 900), rng.normal(size=(2, 900))
     X = np.stack([3 * y + a, 0.9 * a + 0.4 * b], axis=1)  # three parallel, oblique stripes
-    labels, rule = agtf._kmeans_rule(X[:rows_seen], 3, np.random.RandomState(0))
-    assert accuracy(y, KMeans(3, n_init=10, random_state=0).fit(X).labels_) < 0.92
-    assert accuracy(y, rule(X)) > 0.98
-    np.testing.assert_array_equal(rule(X[:rows_seen]), labels)
-    assert set(agtf._kmeans_rule(X[:3], 3, np.random.RandomState(0))[0]) == {0, 1, 2}  # clusters of one sample
+    labels = agtf._kmeans(X, 3, seed=0)
+    assert accuracy(y, labels) < 0.92
+    assert accuracy(y, agtf._Discriminants(X[:300], labels[:300]).predict(X)) > 0.95
+    assert set(agtf._Discriminants(X[:3], np.arange(3)).predict(X[:3])) == {0, 1, 2}  # clusters of one sample
+
+
+def test_discriminants_are_those_of_scikit_learn_for_classes_of_one_shape():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], (600, 250, 50))
+    X = 2 * rng.normal(size=(3, 4))[y] + rng.normal(size=(900, 4)) @ rng.normal(size=(4, 4))
+    theirs = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1).fit(X, y).predict(X)
+    assert (agtf._Discriminants(X, y).predict(X) == theirs).mean() > 0.97
 
 
 def test_equal_rows_are_one_anchor():

@@ -1,5 +1,7 @@
 """Anchor graphs and their spectra, against plain twins."""
 
+import dataclasses
+
 import naive
 import numpy as np
 import pytest
@@ -189,7 +191,7 @@ def prepared(views, k, **options):
 
 
 @pytest.mark.parametrize("k", [2, 4, 7])
-def test_the_kth_direction_of_a_projection_weighs_half(k):
+def test_the_kth_direction_of_a_projection_weighs_what_it_is_told(k):
     views, _ = blobs(n=400, k=4, widths=(5, 6), spread=2.0)
     rows, anchors = prepared(views, k, n_anchors=60)
     sample = rows.head(400)
@@ -198,15 +200,16 @@ def test_the_kth_direction_of_a_projection_weighs_half(k):
     for projection in found:
         A = projection.matrix(sample)
         U, s, Vt = np.linalg.svd(A.toarray(), full_matrices=False)
-        np.testing.assert_allclose(projection.spectrum, (s[: 2 * k] / s[0]) ** 2, atol=1e-3)
-        raw = A @ projection.directions  # left singular vectors times their weights
-        weights = np.linalg.norm(raw, axis=0)
-        assert weights[0] == pytest.approx(1) and weights[k - 1] == pytest.approx(0.5, abs=1e-6)
-        steps = np.log(0.5) / np.log(s[k - 1] / s[0])
-        np.testing.assert_allclose(weights, (s[: 2 * k] / s[0]) ** steps, atol=5e-3)
-        rows_of_length_1 = projection(sample)
-        np.testing.assert_allclose(np.linalg.norm(rows_of_length_1, axis=1), 1)
-        np.testing.assert_allclose(rows_of_length_1, raw / np.linalg.norm(raw, axis=1, keepdims=True))
+        np.testing.assert_allclose(projection.share**2, (s[: 2 * k] / s[0]) ** 2, atol=1e-3)
+        left = A @ projection.directions  # singular vectors
+        np.testing.assert_allclose(np.linalg.norm(left, axis=0), 1, atol=1e-6)
+        for last in (0.5, 0.1):
+            steps = np.log(last) / np.log(projection.share[k - 1])
+            raw = left * projection.share**steps
+            assert projection.share[k - 1] ** steps == pytest.approx(last)
+            rows_of_length_1 = projection(sample, last)
+            np.testing.assert_allclose(np.linalg.norm(rows_of_length_1, axis=1), 1)
+            np.testing.assert_allclose(rows_of_length_1, raw / np.linalg.norm(raw, axis=1, keepdims=True), atol=1e-9)
 
 
 def test_clear_clusters_leave_no_weight_to_later_directions():
@@ -214,8 +217,7 @@ def test_clear_clusters_leave_no_weight_to_later_directions():
     rows, anchors = prepared(views, 3, n_anchors=100)
     sample = rows.head(300)
     for projection in agtf._projections(sample, anchors, 3, 6, np.random.RandomState(0)):
-        weights = np.linalg.norm(projection.matrix(sample) @ projection.directions, axis=0)
-        np.testing.assert_allclose(weights, [1, 1, 1, 0, 0, 0], atol=1e-3)
+        assert np.linalg.matrix_rank(projection(sample, 0.5), tol=0.01 * np.sqrt(300)) == 3
 
 
 def test_a_projection_treats_other_blocks_as_the_sample():
@@ -223,8 +225,8 @@ def test_a_projection_treats_other_blocks_as_the_sample():
     rows, anchors = prepared(views, 4, n_anchors=60)
     assert len(rows.blocks) > 2
     whole = agtf._projections(rows.head(2000), anchors, 4, 8, np.random.RandomState(0))[0]
-    parts = np.vstack([whole(block) for block in rows.blocks])
-    np.testing.assert_allclose(parts, whole(rows.head(2000)), atol=1e-12)
+    parts = np.vstack([whole(block, 0.5) for block in rows.blocks])
+    np.testing.assert_allclose(parts, whole(rows.head(2000), 0.5), atol=1e-12)
 
 
 @needs_jit
@@ -247,3 +249,37 @@ def test_medoids_are_as_many_different_rows_as_asked_for():
             assert len(set(found)) == len(found) == m
             places = len(np.unique(X, axis=0))
             assert len(np.unique(X[found], axis=0)) == min(m, places)
+
+
+@needs_jit
+def test_wide_views_are_seen_in_their_leading_directions():
+    """Where "auto" z-scores them; a scaling that the user gives, words and few samples see every feature."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 1200)
+    signal = 3 * rng.normal(size=(3, 4))[y] + rng.normal(size=(1200, 4))
+    wide = signal @ rng.normal(size=(4, 300)) + 3 * rng.normal(size=(1200, 300))
+    words = (rng.random((1200, 300)) < 0.05) * (1.0 + y[:, None])
+    result = agtf.cluster([wide, words], 3)
+    for scheme in result._anchors.schemes:
+        seen, every = scheme.scalings
+        assert seen.directions.shape == (300, 100) and every.directions is None
+        np.testing.assert_allclose(seen.directions.T @ seen.directions, np.eye(100), atol=1e-5)
+        # The directions of most variance, as PCA finds them.
+        scaled = dataclasses.replace(seen, directions=None)(wide).astype(float)
+        best = np.linalg.svd(scaled, full_matrices=False)[1][:100]
+        assert np.square(seen(wide)).sum() > 0.97 * np.square(best).sum()
+    again = agtf.cluster([wide[::-1], words[::-1]], 3)
+    np.testing.assert_array_equal(again.labels[::-1], result.labels)
+    np.testing.assert_array_equal(result.predict([wide[:50], words[:50]]), result.predict([wide, words])[:50])
+    for few in (agtf.cluster([wide, words], 3, scale="zscore"), agtf.cluster([wide[:900], words[:900]], 3)):
+        assert all(scaling.directions is None for scheme in few._anchors.schemes for scaling in scheme.scalings)
+
+
+@needs_jit
+@pytest.mark.parametrize("sizes", [(300, 300, 300), (1000, 60, 40), (2000, 30, 20, 15)])
+def test_the_longer_diffusion_is_chosen_for_small_clusters_beside_big_ones(sizes):
+    rng = np.random.default_rng(1)
+    y = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    views = [2.2 * rng.normal(size=(len(sizes), d))[y] + rng.normal(size=(len(y), d)) for d in (8, 6)]
+    result = agtf.cluster(views, len(sizes))
+    assert agtf.score(y, result.labels)["ARI"] > 0.97

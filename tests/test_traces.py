@@ -202,15 +202,13 @@ def test_kmeans_does_not_warn_of_rows_that_it_cannot_tell_apart(noise):
     X = rng.normal(size=(7, 3))[np.arange(60) % 7]
     X = X + noise * rng.normal(size=X.shape)
     for k in (7, 8, 40, 60):
-        labels, centres = agtf._kmeans(X, k, seed=0)
-        assert len(centres) == 7
+        labels = agtf._kmeans(X, k, seed=0)
         np.testing.assert_array_equal(labels, labels[np.arange(60) % 7])
-        np.testing.assert_allclose(centres[labels], X, atol=0.01)
         assert len(set(labels)) == 7
-    assert len(agtf._kmeans(X, 5, seed=0)[1]) == 5
-    assert len(agtf._kmeans(np.full((9, 2), 0.1), 3, seed=0)[1]) == 1
+    assert len(set(agtf._kmeans(X, 5, seed=0))) == 5
+    assert len(set(agtf._kmeans(np.full((9, 2), 0.1), 3, seed=0))) == 1
     on_a_line = rng.permutation(60)[:, None] * 1e-7
-    assert len(set(agtf._kmeans(on_a_line, 60, seed=0)[0])) == 60
+    assert len(set(agtf._kmeans(on_a_line, 60, seed=0))) == 60
     # Single precision would see six clusters, and scikit-learn would warn.
     close = np.eye(5)[np.arange(60) % 5] * (1 + 2e-4 * (np.arange(60) == 0))[:, None]
-    assert len(agtf._kmeans(close.astype(np.float32), 6, seed=0)[1]) == 5
+    assert len(set(agtf._kmeans(close.astype(np.float32), 6, seed=0))) == 5
