@@ -298,11 +298,11 @@ def _scatter(index, weight, H, out):
     """
     rows, V, neighbours = index.shape
     L = H.shape[1]
-    for i in range(rows):
-        row = H[i]
-        for u in range(V):
-            lo = L - u * (L // V)
-            hi = lo + L
+    for u in range(V):
+        lo = L - u * (L // V)
+        hi = lo + L
+        for i in range(rows):
+            row = H[i]
             for t in range(neighbours):
                 s, a = weight[i, u, t], out[index[i, u, t], lo:hi]
                 for c in range(L):
@@ -998,7 +998,7 @@ class _Block:
     H: np.ndarray | None = None  # (rows, slices * k), the state of Algorithm 1; B2 on the way to the next H
     z: np.ndarray | None = None
     w: np.ndarray | None = None
-    J: np.ndarray | None = None  # kept for axis="sample" only
+    J: np.ndarray | None = None
     by_H: np.ndarray | None = None  # labels by H alone, without the anchors' help; -1 for none
     memberships: np.ndarray | None = None
 
@@ -1273,7 +1273,7 @@ def _begun(looked, first, bare):
 
 
 # The arrays that steps write into: a copy of a block needs its own.
-_WRITTEN = {"_form_B": ("H",), "_form_H": ("H", "z", "w"), "_prune_filled": ("S",)}
+_WRITTEN = {"_form_B": ("H",), "_form_H": ("H", "z", "w"), "_form_J": ("J",), "_prune_filled": ("S",)}
 
 
 def _stepped(shared, chunk, beside):
@@ -1721,13 +1721,15 @@ class _Discriminants:
         least = 1e-9 * np.square(means).mean()  # rows of a class that are all equal have no spread to divide by
         spread = (1 - _SHRINKAGE) * spread + (_SHRINKAGE * np.trace(spread) / d + least) * np.eye(d)
         self.slopes = np.linalg.lstsq(spread.astype(float), means.T, rcond=None)[0].astype(X.dtype)
-        self.offsets = np.log(size / len(X)) - 0.5 * (means.T * self.slopes).sum(axis=0)
+        self.offsets = -0.5 * (means.T * self.slopes).sum(axis=0)
+        self.prior = np.log(size / len(X))
 
     def scores(self, X):
+        """Logarithms of likelihoods, up to what the classes have in common: without the sizes."""
         return X @ self.slopes + self.offsets
 
     def predict(self, X):
-        return self.classes_[self.scores(X).argmax(axis=1)]
+        return self.classes_[(self.scores(X) + self.prior).argmax(axis=1)]
 
 
 def _rule_with_holes(sample, anchors, k, rng):
@@ -1816,8 +1818,8 @@ def _mended_by_views(sample, labels, k, rng):
 # ======================================================================================================================
 # 6 Algorithm 1. Inside the solver a tensor of n samples, V views and K clusters is an (n, V*K) matrix. Every step that
 #   mixes the numbers of a sample is then one V*K x V*K matrix from the right, found from a Gram matrix of that size.
-#   Of the six tensors with a row per sample three are kept: H, and the arguments z = H + Y1/mu and w = H + Y2/rho of
-#   the two proximal steps. Then Q = max(z, 0), Y1 = mu min(z, 0), J = w W and Y2 = rho (w - J).
+#   Of the tensors with a row per sample four are kept: H, J, and the arguments z = H + Y1/mu and w = H + Y2/rho of the
+#   two proximal steps. Then Q = max(z, 0), Y1 = mu min(z, 0) and Y2 = rho (w - J).
 
 HISTORY = ("Q-H", "Q-J", "G-F", "objective", "fit", "H_norm", "G_norm", "mu", "rho", "sigma")
 _PENALTY_CAP = 1e13
@@ -1885,12 +1887,7 @@ def _update_G(StH, F, Y3, sigma, shape):
     return G
 
 
-def _low_rank(block, rows, W):
-    """J of some of the block's rows: w W, or what the prox over all samples made of w."""
-    return block.w[rows] @ W.astype(block.w.dtype) if block.J is None else block.J[rows]
-
-
-def _form_B(block, G, W, old, new):
+def _form_B(block, G, old, new):
     """Pass A: B2 = 2 S*G + mu Q - Y1 + rho J - Y2 in the place of H, which nobody needs any more; returns B2^T B2.
 
     `old` are the penalties (mu, rho) with which z and w were formed, `new` those of this iteration.
@@ -1899,8 +1896,7 @@ def _form_B(block, G, W, old, new):
     penalties = np.array([*old, *new], block.H.dtype)
     for rows in block.pieces():
         B = block.H[rows]
-        J = _low_rank(block, rows, W)
-        _fill_B(block.index[rows], block.S[rows], GG, block.z[rows], block.w[rows], J, penalties, B)
+        _fill_B(block.index[rows], block.S[rows], GG, block.z[rows], block.w[rows], block.J[rows], penalties, B)
         gram = gram + (B.T @ B).astype(float)
     return gram
 
@@ -1952,28 +1948,23 @@ def _completed(basis, K):
     return basis
 
 
-def _form_H(block, M, W, old, new, m):
+def _form_H(block, M, old, new, m):
     """Pass B: H = B2 M, then z = H + Y1/mu and w = H + Y2/rho; returns S^T*H and w^T w."""
     kind = block.H.dtype
     StH, gram, M = np.zeros((m, 2 * len(M)), kind), 0.0, M.astype(kind)
     share_z, share_w = kind.type(old[0] / new[0]), kind.type(old[1] / new[1])
     for rows in block.pieces():
-        H = block.H[rows] @ M
-        J = _low_rank(block, rows, W)
-        w = block.w[rows]
-        _move(H, J, block.z[rows], w, share_z, share_w)
+        H, w = block.H[rows] @ M, block.w[rows]
+        _move(H, block.J[rows], block.z[rows], w, share_z, share_w)
         _scatter(block.index[rows], block.S[rows], H, StH)
         block.H[rows] = H
         gram = gram + (w.T @ w).astype(float)
     return _folded(StH), gram
 
 
-def _residuals(block, W):
-    """max |Q - H| and max |Q - J|."""
-    worst = np.zeros(2)
+def _form_J(block, W):
     for rows in block.pieces():
-        worst = np.maximum(worst, _gaps(block.H[rows], block.z[rows], _low_rank(block, rows, W)))
-    return worst
+        np.matmul(block.w[rows], W, out=block.J[rows])
 
 
 def _shrinkage(gram, tau, norm):
@@ -1999,12 +1990,14 @@ def _prox_over_samples(X, tau, norm):
 
 
 def _update_J(rows, gram, tau, norm):
-    """Eq. (solveJ): W with J = w W, or None and J in the blocks; and ||J||_Sp^p."""
-    if norm.axis != "sample":
-        return _shrinkage(gram, tau, norm)
-    J, size = _prox_over_samples(rows.gather("w"), tau, norm)
-    rows.spread("J", J)
-    return None, size
+    """Eq. (solveJ): J = Gamma_tau(w) in the blocks; returns ||J||_Sp^p."""
+    if norm.axis == "sample":
+        J, size = _prox_over_samples(rows.gather("w"), tau, norm)
+        rows.spread("J", J)
+    else:
+        W, size = _shrinkage(gram, tau, norm)
+        rows.map(_form_J, W.astype(rows.kind))
+    return size
 
 
 def _update_F(X, tau, norm):
@@ -2045,14 +2038,11 @@ class _Run:
     growth: float
     tol: float
     max_iter: int
-    watch: object  # watch(iteration, gap, W, G, F, history), after each iteration; a true answer stops the run
+    watch: object  # watch(iteration, gap, G, F, history), after each iteration; a true answer stops the run
 
 
-def _algorithm1(rows, F, W, run):
-    """Algorithm 1, from H, z and w in the blocks, F, and the W that makes J = w W.
-
-    Returns G, F, W, the history, and what ended it.
-    """
+def _algorithm1(rows, F, run):
+    """Algorithm 1, from H, z, w and J in the blocks, and F. Returns G, F, the history, and what ended it."""
     norm, shape = run.norm, run.norm.shape
     n, m, Y3 = rows.data.n, len(F), np.zeros_like(F)
     mu = rho = sigma = run.penalty
@@ -2062,18 +2052,18 @@ def _algorithm1(rows, F, W, run):
     typical = np.sqrt(shape[1] / n)  # an entry of H: its columns have length 1 over about n/K samples
     StH, stopped_by = rows.sum(_transposed_times, m), "max_iter"
     if run.max_iter == 0:
-        return _update_G(StH, F, Y3, sigma, shape), F, W, history, stopped_by
+        return _update_G(StH, F, Y3, sigma, shape), F, history, stopped_by
     for iteration in range(1, run.max_iter + 1):
         G = _update_G(StH, F, Y3, sigma, shape)
-        M = _polar(rows, rows.sum(_form_B, G, W, old, (mu, rho)), shape)
-        StH, gram = rows.sums(_form_H, M, W, old, (mu, rho), m)
-        W, H_norm = _update_J(rows, gram, run.lambda1 / rho, norm)
+        M = _polar(rows, rows.sum(_form_B, G, old, (mu, rho)), shape)
+        StH, gram = rows.sums(_form_H, M, old, (mu, rho), m)
+        H_norm = _update_J(rows, gram, run.lambda1 / rho, norm)
         F, G_norm = _update_F(G + Y3 / sigma, run.lambda2 / sigma, norm)
         Y3 += sigma * (G - F)
 
         # ||H*G^T|| = ||G|| because H is orthogonal, and <S, H*G^T> = <S^T*H, G>.
         fit = max(S_square - 2.0 * float((StH * G).sum()) + float((G**2).sum()), 0.0)
-        QH, QJ = np.max(rows.map(_residuals, W), axis=0)
+        QH, QJ = np.max(rows.map(lambda block: _gaps(block.H, block.z, block.J)), axis=0)
         GF = np.abs(G - F).max()
         objective = fit + run.lambda1 * H_norm + run.lambda2 * G_norm
         for name, value in zip(HISTORY, (QH, QJ, GF, objective, fit, H_norm, G_norm, mu, rho, sigma)):
@@ -2081,13 +2071,13 @@ def _algorithm1(rows, F, W, run):
         gap = max(max(QH, QJ) / typical, GF)
         if gap <= run.tol:
             stopped_by = "tol"
-        if run.watch(iteration, gap, W, G, F, history):
+        if run.watch(iteration, gap, G, F, history):
             stopped_by = "callback"
         if stopped_by != "max_iter":
             break
         old = (mu, rho)
         mu, rho, sigma = (max(x, min(run.growth * x, _PENALTY_CAP)) for x in (mu, rho, sigma))
-    return G, F, W, history, stopped_by
+    return G, F, history, stopped_by
 
 
 def _transposed_times(block, m):
@@ -2569,7 +2559,7 @@ def _cluster(tables, mask, o, fewest):
         for name, words in (possible | {"axis": ["cluster", "lateral", "view"]}).items():
             _check_choice(f"with dask arrays, whose rows are apart, {name}", getattr(o, name), words)
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        # Refused before a byte is allocated: three tensors, the graph twice, embeddings.
+        # Refused before a byte is allocated: four tensors, the graph twice, embeddings.
         needed = tables.n * (s.norm.shape[0] * (24 * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
         if needed > there:
@@ -2590,7 +2580,7 @@ def _cluster(tables, mask, o, fewest):
         scale = _simplex_scale(mass, s.k) if o.normalize else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
         rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
-        F, W = _start(rows, at, anchors, s)
+        F = _start(rows, at, anchors, s)
         rows.settle()
         lambda1, lambda2 = s.lambda1, s.lambda2
         if lambda1 == "auto":
@@ -2599,7 +2589,7 @@ def _cluster(tables, mask, o, fewest):
         if lambda2 == "auto":
             lambda2 = _automatic_lambda(_leading(_gram(F), s.norm, F), s.penalty, _SHARE_G, s.norm.p)
 
-        def watch(iteration, gap, W, G, F, history):
+        def watch(iteration, gap, G, F, history):
             # Gaps shrink like powers of the penalties, so their logarithm tells how far the way is.
             gaps.append(gap)
             first, least, last = np.log(np.maximum([gaps[0], min(gaps), o.tol], 1e-300))
@@ -2608,15 +2598,14 @@ def _cluster(tables, mask, o, fewest):
             if o.callback is None:
                 return False
             H, Q = rows.gather("H"), np.maximum(rows.gather("z"), 0.0)
-            J = rows.gather("J") if W is None else rows.gather("w") @ W
-            tensors = (X.reshape(-1, *s.norm.shape) for X in (H, Q, J, G, F))
+            tensors = (X.reshape(-1, *s.norm.shape) for X in (H, Q, rows.gather("J"), G, F))
             return o.callback(State(iteration, *tensors, history, rows.data.rows))
 
         progress("iterating")
         gaps, different = [], len(rows.data.distinct)
         iterations = int(o.max_iter) if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
         run = _Run(s.norm, lambda1, lambda2, s.penalty, float(o.growth), float(o.tol), iterations, watch)
-        G, F, W, history, stopped_by = _algorithm1(rows, F, W, run)
+        G, F, history, stopped_by = _algorithm1(rows, F, run)
         progress("reading off")
         found, together, empty = _read_off(rows, at, anchors, G, s)
     progress("done")
@@ -2650,15 +2639,15 @@ def _prepare(tables, mask, s, progress):
 
 
 def _start(rows, at, anchors, s):
-    """Give the blocks their first H, z and w; returns the first F (m, V*k), and the W that makes J = w W."""
+    """Give the blocks their first H, z, w and J; returns the first F (m, V*k)."""
     V, k = s.norm.shape
     if isinstance(s.init, str) and s.init == "identity":
         # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
         H = np.zeros((rows.data.n, V * k))
         H[:k, :k] = np.eye(k)
-        for name, first in ("H", H), ("z", np.zeros_like(H)), ("w", H.copy()):
+        for name, first in ("H", H), ("z", np.zeros_like(H)), ("w", H.copy()), ("J", np.zeros_like(H)):
             rows.spread(name, first)
-        return np.zeros((anchors.m, V * k)), np.zeros((V * k, V * k))
+        return np.zeros((anchors.m, V * k))
     if isinstance(s.init, str):
         _find_labels(rows, anchors, k, s.rng)
     else:
@@ -2670,12 +2659,12 @@ def _start(rows, at, anchors, s):
     def first_H(block):
         block.H = np.zeros((len(block.labels), V * k), block.S.dtype)
         block.H[np.arange(len(block.labels)), block.labels] = size[block.labels]
-        block.z, block.w = block.H.copy(), block.H.copy()
+        block.z, block.w, block.J = block.H.copy(), block.H.copy(), block.H.copy()
 
     rows.map(first_H)
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
-    return F, np.eye(V * k)
+    return F
 
 
 def _prune_filled(block, anchor_labels):

@@ -90,12 +90,12 @@ def seconds_per_iteration(rows, y, m, V, K, iterations):
         return False
 
     H, F = start(y, m, V, K)
-    for name in ("H", "z", "w"):
+    for name in ("H", "z", "w", "J"):
         rows.spread(name, H.copy())
     norm = agtf._Norm(0.5, "cluster", "backward", (V, K))
     run = agtf._Run(norm, **OPTIONS, tol=0.0, max_iter=iterations + 1, watch=watch)
     with agtf._limits():
-        G, *_ = agtf._algorithm1(rows, F, np.eye(V * K), run)
+        G, *_ = agtf._algorithm1(rows, F, run)
     return np.diff(times), rows.gather("H"), G
 
 
