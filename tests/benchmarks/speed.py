@@ -295,6 +295,17 @@ def ratios(quick):
     return rows
 
 
+def sizes(quick):
+    """More samples of one population: Noisy MNIST, three seeds"""
+    rows = []
+    for n in (500, 1_000) if quick else (10_000, 20_000, 20_001, 50_000):
+        views, y = noisy_mnist(n)
+        found = [agtf.score(y, agtf.cluster(views, 10, random_state=seed).labels) for seed in range(3)]
+        means = {score: float(np.mean([scores[score] for scores in found])) for score in ("ACC", "NMI", "ARI")}
+        rows.append({"n": n, **means, "NMI of each": ", ".join(f"{scores['NMI']:.3f}" for scores in found)})
+    return rows
+
+
 def growth(quick):
     """Growth with the views and the clusters: Gaussian mixtures, views of 20 features, float32"""
     sizes = [(3, 10), (3, 50), (3, 100), (2, 10), (5, 10), (10, 10)]
@@ -312,8 +323,8 @@ def first_call(quick):
 
 
 SECTIONS = {
-    "copy": against_copy, "numpy": against_numpy, "stages": stages, "ratios": ratios, "growth": growth,
-    "sparse": sparse_views, "first": first_call,
+    "copy": against_copy, "numpy": against_numpy, "stages": stages, "ratios": ratios, "sizes": sizes,
+    "growth": growth, "sparse": sparse_views, "first": first_call,
 }  # fmt: skip
 
 
