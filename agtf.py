@@ -349,6 +349,22 @@ _process = SimpleNamespace(calls=0, before=[], lock=threading.Lock())  # calls i
 _process.foreign = threading.Lock()  # held around scikit-learn's fits, which change the process's filters for warnings
 
 
+def _forget_other_threads():
+    """In a forked child only the thread that forked lives on: nobody else will end a call, or release a lock."""
+    inside, calls = getattr(_thread, "threads", None) is not None, _process.calls
+    _process.calls, _process.foreign = int(inside), threading.Lock()
+    if calls and not inside:
+        for library, number in zip(_libraries(), _process.before):
+            _set_limit(library, number)
+    _process.lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_process.lock.acquire, after_in_parent=_process.lock.release, after_in_child=_forget_other_threads
+    )
+
+
 @contextmanager
 def _limits(n_jobs=None):
     """For a with: n_jobs threads of ours, and BLAS and OpenMP on one, because their sums depend on the number."""

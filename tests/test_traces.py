@@ -1,6 +1,7 @@
 """What a call borrows from the process (threads of libraries, warnings, random numbers) it leaves as it was."""
 
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numba
 import numpy as np
 import pytest
-from conftest import blobs, needs_jit
+from conftest import ROOT, blobs, needs_jit
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import agtf
@@ -144,6 +145,78 @@ def test_other_n_jobs_are_refused(n_jobs):
     with pytest.raises(ValueError, match="n_jobs must be None, -1 or an int of at least 1"), agtf._limits(n_jobs):
         pass
     assert threads_of_libraries() == before
+
+
+FORK = """
+import os, threading, warnings
+import agtf
+from threadpoolctl import ThreadpoolController, threadpool_limits
+warnings.simplefilter("ignore", DeprecationWarning)  # of forks in a process with threads: that is the question here
+blas = ThreadpoolController().select(user_api="blas")
+blas.limit(limits=2)
+def threads():
+    return {library["num_threads"] for library in blas.info()}
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+def alone():
+    assert threads() == {2}, threads()
+    with agtf._limits():
+        assert threads() == {1}
+    assert threads() == {2}
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+@pytest.mark.parametrize(
+    "code",
+    [
+        # Another thread's call runs on in the parent; in the child there is no such thread.
+        "begun, end = threading.Event(), threading.Event()\n"
+        "def call():\n"
+        "    with agtf._limits():\n"
+        "        begun.set()\n"
+        "        end.wait(60)\n"
+        "other = threading.Thread(target=call)\n"
+        "other.start(); begun.wait(60)\n"
+        "in_child(alone)\n"
+        "assert threads() == {1}\n"
+        "end.set(); other.join()\n"
+        "alone()",
+        # Forked in a call, by a callback: the child is in that call, too, and leaves it.
+        "def leave():\n"
+        "    assert threads() == {1}\n"
+        "    with agtf._limits(): assert threads() == {1}\n"
+        "    assert threads() == {1}\n"
+        "    call.__exit__(None, None, None)\n"
+        "    alone()\n"
+        "call = agtf._limits()\n"
+        "with call: in_child(leave)\n"
+        "alone()",
+        # The lock is held by somebody at the moment of the fork.
+        "stop = threading.Event()\n"
+        "def busy():\n"
+        "    while not stop.is_set():\n"
+        "        with agtf._limits(): pass\n"
+        "others = [threading.Thread(target=busy) for _ in range(3)]\n"
+        "for other in others: other.start()\n"
+        "for _ in range(50): in_child(alone)\n"
+        "in_child(lambda: in_child(alone))\n"
+        "stop.set()\n"
+        "for other in others: other.join()\n"
+        "alone()",
+    ],
+    ids=["beside a call", "in a call", "at any moment"],
+)
+def test_forked_children_inherit_no_limit(code):
+    done = subprocess.run([sys.executable, "-c", FORK + code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def same(result, expected):
