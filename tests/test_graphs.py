@@ -260,6 +260,7 @@ def test_wide_views_are_seen_in_their_leading_directions():
     wide = signal @ rng.normal(size=(4, 300)) + 3 * rng.normal(size=(1200, 300))
     words = (rng.random((1200, 300)) < 0.05) * (1.0 + y[:, None])
     result = agtf.cluster([wide, words], 3)
+    assert result.scalings == [["zscore", "unit"], ["zscore", "unit"], ["unit", "unit"]]
     for scheme in result._anchors.schemes:
         seen, every = scheme.scalings
         assert seen.directions.shape == (300, 100) and every.directions is None
