@@ -1560,14 +1560,15 @@ _FIRST_SAMPLES = 20  # per cluster: so many of the samples seen in most views ar
 
 
 def _find_labels(rows, anchors, k, rng):
-    """Give all rows labels, by rules that are learnt from a sample of them."""
+    """Give all rows labels, by rules that are learnt from a sample of them; returns how clear the clusters are."""
     sample = rows.near.head(_SAMPLE)
     learn = _spectral_rule if rows.data.seen is None else _rule_with_holes
-    labels, rule = learn(sample, anchors, k, rng)
+    labels, rule, clarity = learn(sample, anchors, k, rng)
     if sample.hi == rows.data.n:
         rows.spread("labels", labels[np.argsort(sample.data.rows)][rows.data.rows])
     else:
         rows.map(_label, rule, reads=None if rows.data.seen is None else "views")
+    return clarity
 
 
 def _label(block, rule):
@@ -1581,7 +1582,8 @@ def _spectral_rule(sample, anchors, k, rng):
     partitions that one is taken which a mixture of round Gaussians in k dimensions, with the sizes found, makes more
     likely: k/2 log(scatter) + entropy of the sizes, at the short time (cut sets: ARI 0.60 to 0.63, others alike).
     Linear discriminants then have the last word: directions along which the clusters spread anyway count less.
-    Returns the sample's labels, and a function that labels another block in the same way.
+    Returns the sample's labels, a function that labels another block in the same way, and how far both partitions
+    agree (adjusted Rand index).
     """
     projections = _projections(sample, anchors, k, min(2 * k, k + _EXTRA_VECTORS), rng)
     # Where some graphs show k clusters clearly, the others have nothing to add.
@@ -1590,7 +1592,7 @@ def _spectral_rule(sample, anchors, k, rng):
     def embedding(block, last):
         return np.hstack([projection(block, last) for projection in projections]).astype(np.float32)
 
-    best = np.inf
+    best, partitions = np.inf, []
     for weight in _LAST_WEIGHTS:
         X = embedding(sample, weight)
         common = np.linalg.eigh(X.T @ X)[1][:, -2 * k - _COMMON :]  # what the embeddings share, in fewer directions
@@ -1598,6 +1600,7 @@ def _spectral_rule(sample, anchors, k, rng):
         if weight == _LAST_WEIGHTS[0]:
             judge = X
         found = _kmeans(X, k, rng.randint(2**31 - 1))
+        partitions.append(found)
         share = np.bincount(found) / len(found)
         scatter = np.square(judge - _means(judge, found)[found]).sum() / len(found)
         doubt = k / 2 * np.log(scatter + 1e-12) + share @ -np.log(share)
@@ -1606,7 +1609,8 @@ def _spectral_rule(sample, anchors, k, rng):
             predicted = rule.predict(X)
     if len(np.unique(predicted)) == len(np.unique(labels)):  # else a tiny cluster would be swallowed
         labels = predicted
-    return labels, lambda block: rule.predict(embedding(block, last) @ turn)
+    clarity = float(adjusted_rand_score(*partitions))
+    return labels, lambda block: rule.predict(embedding(block, last) @ turn), clarity
 
 
 def _projections(sample, anchors, k, r, rng):
@@ -1758,7 +1762,7 @@ def _rule_with_holes(sample, anchors, k, rng):
     least = _views_needed(seen, _FIRST_SAMPLES * k)
     first = seen.sum(axis=1) >= least
     best = replace(sample, index=sample.index[first], weight=sample.weight[first])
-    found, spectral = _spectral_rule(best, anchors, k, rng)
+    found, spectral, clarity = _spectral_rule(best, anchors, k, rng)
     memberships = np.zeros((anchors.slices, anchors.m, k))
     for v in range(anchors.slices):
         np.add.at(memberships[v], (best.index[:, v], found[:, None]), best.weight[:, v])
@@ -1774,7 +1778,7 @@ def _rule_with_holes(sample, anchors, k, rng):
     labels = guess(sample)
     labels[first] = found
     labels, mend = _mended_by_views(sample, labels, k, rng)
-    return labels, lambda block: mend(block, guess(block))
+    return labels, lambda block: mend(block, guess(block)), clarity
 
 
 def _votes(index, weight, memberships):
@@ -2151,6 +2155,10 @@ class Result:
     view_agreement : (V,) or (V + 1,) array
         Share of the samples whose label is what that slice alone, by its anchors' votes, would give, among those about
         which it tells anything; the joint slice last.
+    clarity : float or None
+        How far the partitions after a short and after a long diffusion on the graphs agree (adjusted Rand index); None
+        if the start is given. Below 0.7, which is warned of, clusters are probably cut in pieces or merged; more is no
+        proof that they are not.
     n_iter, stopped_by : int, {"tol", "max_iter", "callback"}
     history : dict of (n_iter,) arrays
         "Q-H", "Q-J", "G-F": the residuals; "objective" = "fit" + lambda1 * "H_norm" + lambda2 * "G_norm";
@@ -2597,7 +2605,7 @@ def _cluster(tables, mask, o, fewest):
         scale = _simplex_scale(mass, s.k) if o.normalize else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
         rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
-        F = _start(rows, at, anchors, s)
+        F, clarity = _start(rows, at, anchors, s)
         rows.settle()
         lambda1, lambda2 = s.lambda1, s.lambda2
         if lambda1 == "auto":
@@ -2633,7 +2641,7 @@ def _cluster(tables, mask, o, fewest):
     options |= {"n_anchors": anchors.m // anchors.draws, "n_draws": anchors.draws, "joint": s.joint}
     options |= {"n_neighbors": anchors.neighbours, "lambda1": lambda1, "lambda2": lambda2, "penalty": s.penalty}
     result = Result(
-        **found, n_iter=len(history["fit"]), stopped_by=stopped_by, history=history, options=options,
+        **found, clarity=clarity, n_iter=len(history["fit"]), stopped_by=stopped_by, history=history, options=options,
         view_names=tables.view_names, feature_names=tables.feature_names, sample_names=tables.sample_names,
         seconds=progress.seconds,
     )  # fmt: skip
@@ -2656,7 +2664,7 @@ def _prepare(tables, mask, s, progress):
 
 
 def _start(rows, at, anchors, s):
-    """Give the blocks their first H, z, w and J; returns the first F (m, V*k)."""
+    """Give the blocks their first H, z, w and J; returns the first F (m, V*k), and how clear the clusters are."""
     V, k = s.norm.shape
     if isinstance(s.init, str) and s.init == "identity":
         # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
@@ -2664,9 +2672,10 @@ def _start(rows, at, anchors, s):
         H[:k, :k] = np.eye(k)
         for name, first in ("H", H), ("z", np.zeros_like(H)), ("w", H.copy()), ("J", np.zeros_like(H)):
             rows.spread(name, first)
-        return np.zeros((anchors.m, V * k))
+        return np.zeros((anchors.m, V * k)), None
+    clarity = None
     if isinstance(s.init, str):
-        _find_labels(rows, anchors, k, s.rng)
+        clarity = _find_labels(rows, anchors, k, s.rng)
     else:
         rows.spread("labels", s.init[rows.data.rows])
     rows.map(_prune_filled, rows.take("labels", at))
@@ -2681,7 +2690,7 @@ def _start(rows, at, anchors, s):
     rows.map(first_H)
     F = rows.sum(_transposed_times, anchors.m)
     _project_simplex(F.reshape(-1, k))
-    return F
+    return F, clarity
 
 
 def _prune_filled(block, anchor_labels):
@@ -2748,6 +2757,10 @@ def _handed_over(rows, name, slices):
     return whole
 
 
+# Of 66 runs on public sets 26 had less; 25 of them differed from the classes (ARI below 0.7), of the others 1 in 8.
+_CLARITY = 0.7
+
+
 def _doubts(result, together, empty, different):
     """What the user should be warned of."""
     k = result.memberships.shape[1]
@@ -2757,6 +2770,9 @@ def _doubts(result, together, empty, different):
         if told < 0.25:
             why = "it was not seen in the others, or they are equally far from all anchors there"
             yield f"{name} tells something about {told:.0%} of the samples only: {why}", UserWarning
+    if result.clarity is not None and result.clarity < _CLARITY:
+        apart = f"two ways to find them agree by {result.clarity:.2f} only (adjusted Rand index)"
+        yield f"the clusters are not clear: {apart}; some may be cut in pieces or merged, see suggest_k", UserWarning
     if result.n_iter and result.stopped_by == "max_iter":
         residuals = ", ".join(f"{name} {result.history[name][-1]:.1e}" for name in HISTORY[:3])
         failed = f"no convergence in max_iter={result.n_iter} iterations, residuals {residuals}"
@@ -3147,10 +3163,12 @@ def _report(result, path):
     options = {name: f"{x:.4g}" if isinstance(x, float) else _printable(x) for name, x in result.options.items()}
     agreement = ", ".join(f"{_printable(name)} {x:.1%}" for name, x in zip(result.slices, result.view_agreement))
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
+    clarity = "unknown" if result.clarity is None else f"{result.clarity:.2f}"
     facts = {
         "Data": f"{views}; {len(result.anchors)} anchors",
         "Options": ", ".join(f"{name} = {x}" for name, x in options.items()),
         "Agreement of the views": f"{agreement} of the samples are where that view's anchors alone would put them",
+        "Clarity": f"a short and a long diffusion find clusters whose agreement is {clarity} (adjusted Rand index)",
         "Certainty": f"half of the samples have a membership above {middle:.2f}, a tenth one below {low:.2f}",
         "Convergence": f"{result.n_iter} iterations, ended by {result.stopped_by}; residuals {residuals or 'unknown'}",
     }

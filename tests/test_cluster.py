@@ -556,3 +556,18 @@ def test_paper_protocol_depends_on_the_order_of_the_rows():
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(len(y))
         assert accuracy(y[order], agtf.cluster([view[order] for view in views], 7, **options).labels) < 0.5
+
+
+@pytest.mark.filterwarnings("default:the clusters are not clear")
+def test_clusters_that_are_not_clear_are_warned_of(recwarn):
+    views, y = blobs()
+    clear = agtf.cluster(views, 3)
+    assert clear.clarity > 0.95 and not recwarn
+    rng = np.random.default_rng(0)
+    with pytest.warns(UserWarning, match="the clusters are not clear: two ways to find them agree by 0"):
+        noise = agtf.cluster([rng.normal(size=(400, 30)), rng.normal(size=(400, 20))], 8)
+    assert noise.clarity < 0.7
+    assert agtf.cluster(views, 3, init=y).clarity is None
+    mask = np.ones((len(y), len(views)), bool)
+    mask[:5, 0] = False
+    assert agtf.cluster(views, 3, mask=mask).clarity > 0.95
