@@ -344,16 +344,16 @@ def _set_limit(library, number):
     disown(force=True)
 
 
-_thread = threading.local()  # .threads: how many its call may use, in threads that work for a call of ours
+_thread = threading.local()  # .threads: how many its call may use, in threads that work for a call; .depth of calls
 _process = SimpleNamespace(calls=0, before=[], lock=threading.Lock())  # calls in all threads, limits before the first
 _process.foreign = threading.Lock()  # held around scikit-learn's fits, which change the process's filters for warnings
 
 
 def _forget_other_threads():
     """In a forked child only the thread that forked lives on: nobody else will end a call, or release a lock."""
-    inside, calls = getattr(_thread, "threads", None) is not None, _process.calls
-    _process.calls, _process.foreign = int(inside), threading.Lock()
-    if calls and not inside:
+    depth, calls = getattr(_thread, "depth", 0), _process.calls
+    _process.calls, _process.foreign = depth, threading.Lock()
+    if calls and not depth:
         for library, number in zip(_libraries(), _process.before):
             _set_limit(library, number)
     _process.lock.release()
@@ -379,10 +379,11 @@ def _limits(n_jobs=None):
             _process.before = before
         _process.calls += 1
     try:
+        _thread.depth = getattr(_thread, "depth", 0) + 1
         _begin_worker(threads if outer is None else min(threads, outer))
         yield
     finally:
-        _thread.threads = outer
+        _thread.threads, _thread.depth = outer, _thread.depth - 1
         with _process.lock:
             _process.calls -= 1
             for library, mine, first in zip(_libraries(), before, _process.before):
@@ -510,7 +511,7 @@ def schatten_prox(Z, tau, p, axis="cluster", fft_norm="ortho"):
 
 
 def _check_norm_options(p, axis, fft_norm):
-    if not 0 < p <= 1:
+    if not isinstance(p, Real) or not 0 < p <= 1:
         raise ValueError(f"p must lie in (0, 1], got {p!r}")
     _check_choice("axis", axis, AXES)
     _check_choice("fft_norm", fft_norm, ("ortho", "backward"))
@@ -521,10 +522,10 @@ def _check_choice(name, value, choices):
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
-def _whole(name, value, low, high, limits, kind="an int"):
+def _whole(name, value, low, high, limits):
     """`value` as an int between low and high, which `limits` says in words."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {kind}, got {value!r}")
+        raise TypeError(f"{name} must be an int, got {value!r}")
     if not low <= value <= high:
         raise ValueError(f"{name} must {limits}, got {value}")
     return int(value)
@@ -673,16 +674,18 @@ def _as_table(view, name, fewest_rows):
     return view
 
 
-def _fill_holes(given, means=None):
-    """Put the column's mean (or that in `means`, a vector per view) where a row that was seen lacks a number."""
+def _fill_holes(given, mask, means=None):
+    """Put the mean of the rows seen (or that in `means`, a vector per view) where one of them lacks a number."""
+    seen = np.ones((given.n, len(given.tables)), bool) if mask is None else np.asarray(mask)
+    _check_mask(seen, given.n, len(given.tables))
     for v, table in enumerate(given.tables):
         values = table.data if sparse.issparse(table) else table
         if values.dtype.kind != "f" or not np.isnan(values).any():
             continue
         dense = table.toarray() if sparse.issparse(table) else table
         lacks = np.isnan(dense)
-        there = (~lacks).sum(axis=0)
-        mean = np.where(lacks, 0.0, dense).sum(axis=0) / np.maximum(there, 1) if means is None else means[v]
+        there = ~lacks & seen[:, [v]]
+        mean = np.where(there, dense, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1) if means is None else means[v]
         filled = np.where(lacks & ~lacks.all(axis=1, keepdims=True), mean, dense)
         given.tables[v] = sparse.csr_array(filled) if sparse.issparse(table) else filled
 
@@ -732,7 +735,7 @@ class _Scaling:
     factor: np.ndarray  # (features,)
     shift: np.ndarray | None  # (features,), None for a sparse view, whose zeros must stay zeros
     centre: np.ndarray | None = None  # (features,): distances are the same without it, and exact where values are large
-    weight: float = 1.0  # of the view among the joint features
+    weight: float = 1.0  # of the view among the joint features: 1 / the root of the variance of all its features
     directions: np.ndarray | None = None  # (features, fewer), in which a wide view is seen after all that
 
     def __call__(self, rows):
@@ -854,7 +857,7 @@ class _Data:
         return rows
 
     def joint(self, positions, scheme=0):
-        """All scaled views side by side, each divided by the root of its total variance."""
+        """All scaled views side by side, times their weights; what a wide view is seen without counts as nothing."""
         weights = [scaling.weight for scaling in self.schemes[scheme].scalings]
         parts = [weight * self.scaled(v, positions, scheme) for v, weight in enumerate(weights)]
         return sparse.hstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.hstack(parts)
@@ -884,7 +887,8 @@ def _in_leading_directions(data, words):
     and cost less. Of mostly-zero views, such as words, every feature counts.
     """
     for v, slot in enumerate(data.slots):
-        seen = np.arange(data.n) if data.seen is None else np.flatnonzero(data.seen[:, v])
+        first = min(data.n, _SAMPLE)  # rows that are at hand with Dask, too
+        seen = np.arange(first) if data.seen is None else np.flatnonzero(data.seen[:first, v])
         known = len(seen) >= _ROWS_PER_DIRECTION * _DIRECTIONS
         if words[slot] == "auto" and known and data.tables[v].shape[1] > 2 * _DIRECTIONS:
             for i, scheme in enumerate(data.schemes if data.schemes[0].scalings[v].name == "zscore" else []):
@@ -1331,7 +1335,9 @@ def _choose_anchors(data, s, rng):
     if data.seen is not None:
         seen = data.seen[pool]
         pool = pool[seen.sum(axis=1) >= _views_needed(seen, _COMPLETE * s.k)]
-    pool = pool[: _POOL * s.m]  # in the canonical order a random sample
+    if s.in_given_order:  # else it is in the canonical order, and its beginning a random sample
+        pool = rng.permutation(pool)
+    pool = np.sort(pool[: _POOL * s.m])
     if s.m >= len(pool):
         pool = pool if len(pool) > 1 else np.arange(2)
         for scheme in data.schemes:
@@ -1511,7 +1517,7 @@ def _collect_anchors(data, at, s):
         schemes.append(replace(scheme, rows=list(rows), squares=list(squares)))
         seen = np.ones((V, len(own)), bool) if data.seen is None else data.seen[own].T
         # A row of zeros has no direction: as unit rows go, it is the same distance from everybody.
-        filled = [s.name != "unit" or abs(raw[v]).sum(axis=1) > 0 for v, s in enumerate(scheme.scalings)]
+        filled = [x.name != "unit" or abs(raw[v]).sum(axis=1) > 0 for v, x in enumerate(scheme.scalings)]
         usable.append(seen & np.stack([np.broadcast_to(f, len(own)) for f in filled]))
     return _Anchors(schemes, np.hstack(usable), min(s.neighbours, size - 1), s.joint)
 
@@ -1705,12 +1711,16 @@ def _kmeans(X, k, seed):
     grid = np.round((X - mean) / step)
     # As integers, because rounding in sums of floats depends on where in the matrix a row is.
     mixing = np.random.RandomState(0).randint(2**62, size=X.shape[1], dtype=np.int64)
-    k = min(k, len(np.unique(grid.astype(np.int64) @ mixing)))
+    number = grid.astype(np.int64) @ mixing
+    different = np.unique(number, return_index=True)[1]
+    k = min(k, len(different))
     # Seeds as scikit-learn chooses them, but in the last, leading directions.
     rng, seeds, trials = np.random.RandomState(seed), np.empty((_RESTARTS, k), np.intp), 2 + int(np.log(k))
     columns = np.ascontiguousarray(grid[:, -k:].T)
     for chances, chosen in zip(rng.uniform(size=(*seeds.shape, trials)), seeds):
         _spread_out(columns, chances, chosen)
+        order = np.append(chosen, different)  # of seeds that are equal but in other directions, one stays
+        chosen[:] = order[np.sort(np.unique(number[order], return_index=True)[1])[:k]]
     # Restarts show after a few steps which of them leads; that one goes on.
     starts = iter(seeds)
     with _process.foreign:
@@ -1803,7 +1813,7 @@ def _mended_by_views(sample, labels, k, rng):
     for v in range(V):
         some = np.flatnonzero(seen[:, v])
         X, r, seed = data.scaled(v, some), int(np.sqrt(len(some))), rng.randint(2**31 - 1)
-        directions.append(randomized_svd(X, r, random_state=seed)[2].T if X.shape[1] > r else np.eye(X.shape[1]))
+        directions.append(randomized_svd(X, r, random_state=seed)[2].T if X.shape[1] > r > 0 else np.eye(X.shape[1]))
 
     def features(data, v, positions):
         return data.scaled(v, positions) @ directions[v]
@@ -2206,7 +2216,10 @@ class Result:
         """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
         if isinstance(views, dict) and not sparse.issparse(views):
             names, tables = list(map(str, views)), list(views.values())
-            views = {names[v]: tables[v] for v in _matched(self.view_names, names, "the views")}
+            places = _matched(self.view_names, names, "the views")
+            views = {names[v]: tables[v] for v in places}
+            if mask is not None:
+                mask = (mask if _is_dask(mask) else np.asarray(mask))[:, places]
         given, fitted = _as_tables(views, fewest_rows=0), self._anchors.schemes[0].scalings
         if len(given.tables) != len(fitted):
             raise ValueError(f"got {len(given.tables)} view(s), the model was fitted on {len(fitted)}")
@@ -2374,7 +2387,7 @@ def _joined(source, anchors, means=None):
         elif sparse.issparse(given.tables[v]):
             given.tables[v] = given.tables[v].toarray()
     if means is not None:
-        _fill_holes(given, means)
+        _fill_holes(given, mask, means)
     seen = _observed(given, mask)
     n, V = seen.shape
     rows = _Rows(_Data(given.tables, np.arange(n), np.arange(V), None if seen.all() else seen))
@@ -2438,7 +2451,7 @@ def _resolve(o, n, V, fewest=2):
         elif kind is None:
             good = name in ("scale", "anchors", "init")  # arrays, of which below
         else:
-            good = isinstance(value, kind) and least <= value < np.inf
+            good = isinstance(value, kind) and not isinstance(value, bool) and least <= value < np.inf
         if not good:
             raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
     _check_norm_options(o.p, o.axis, o.fft_norm)
@@ -2472,7 +2485,7 @@ def _resolve(o, n, V, fewest=2):
     elif draws > 1 and not drawn:
         raise ValueError("n_draws above 1 needs anchors that are drawn, 'medoid' or 'random'")
     schemes = [(scales, draws)]
-    if isinstance(o.scale, str) and o.scale == "auto" and draws >= 3:
+    if scales == ["auto"] * V and draws >= 3:
         schemes = [(scales, draws - draws // 3), (["unit"] * V, draws // 3)]
     neighbours = min(_NEIGHBOURS, m - 1) if o.n_neighbors == "auto" else o.n_neighbors
     limits = f"be at least 1 and below the number of anchors, {m} (give more anchors or fewer neighbours)"
@@ -2585,7 +2598,8 @@ def _cluster(tables, mask, o, fewest):
             _check_choice(f"with dask arrays, whose rows are apart, {name}", getattr(o, name), words)
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         # Refused before a byte is allocated: four tensors, the graph twice, embeddings.
-        needed = tables.n * (s.norm.shape[0] * (24 * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
+        state = 32 if s.in_given_order else 16
+        needed = tables.n * (s.norm.shape[0] * (state * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
         if needed > there:
             need = f"{tables.n} samples in {s.k} clusters need about {needed:.1f} GiB besides the views"
@@ -2595,7 +2609,7 @@ def _cluster(tables, mask, o, fewest):
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
     if o.impute:
-        _fill_holes(tables)
+        _fill_holes(tables, mask)
     progress = _Progress(o.verbose)
     with _limits(o.n_jobs):
         rows, at, anchors = _prepare(tables, mask, s, progress)
@@ -2843,7 +2857,8 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def fit(self, X, y=None, mask=None):
         """Cluster X, a list or dict of views or one (n, d) table; y is ignored; mask as in `cluster`."""
         if _is_one_table(X):
-            validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2)
+            finite = "allow-nan" if self.impute else True
+            validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_min_samples=2, ensure_all_finite=finite)
         else:
             vars(self).pop("feature_names_in_", None)  # of an earlier fit
         tables = _as_tables(X, join=self.join, feature_names=self.feature_names)
@@ -2866,7 +2881,8 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         # Columns are matched by the given names, which scikit-learn does not know.
         if _is_one_table(X) and not (self.feature_names is not None and hasattr(X, "columns")):
-            validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric")
+            finite = "allow-nan" if self.impute else True
+            validate_data(self, X, reset=False, accept_sparse="csr", dtype="numeric", ensure_all_finite=finite)
         return self.result_.predict_memberships(X, mask, self.n_jobs)
 
     transform = predict_proba  # for pipelines

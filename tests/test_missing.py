@@ -1,5 +1,7 @@
 """Samples that were not observed in every view."""
 
+import warnings
+
 import naive
 import numpy as np
 import pandas as pd
@@ -306,3 +308,56 @@ def test_a_group_that_a_view_never_saw_and_a_view_that_saw_little(problem):
     with pytest.warns(UserWarning, match="view 2 tells something about 10% of the samples only"):
         result = agtf.cluster(views, 3, mask=rare)
     assert agtf.score(y, result.labels)["ACC"] > 0.95
+
+
+def test_means_that_are_filled_in_are_those_of_the_rows_seen():
+    views, y = blobs(n=120)
+    rng = np.random.default_rng(0)
+    holes = views[0].copy()
+    holes[rng.random(holes.shape) < 0.05] = np.nan
+    mask = np.ones((120, len(views)), bool)
+    mask[:40, 0] = False
+    unseen, wrong = holes.copy(), holes.copy()
+    unseen[:40], wrong[:40] = np.nan, -1e6
+    expected = agtf.cluster([unseen, *views[1:]], 3, impute="mean")
+    found = agtf.cluster([wrong, *views[1:]], 3, impute="mean", mask=mask)
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    assert agtf.score(y, found.labels)["ARI"] > 0.9
+
+
+def test_a_single_table_with_holes_is_imputed_by_the_estimator():
+    views, y = blobs(n=120)
+    X = np.hstack(views)
+    X[np.random.default_rng(0).random(X.shape) < 0.03] = np.nan
+    model = agtf.AGTF(3, impute="mean").fit(X)
+    assert agtf.score(y, model.labels_)["ARI"] > 0.9
+    assert (model.predict(X) == model.labels_).mean() > 0.9
+    with pytest.raises(ValueError, match="NaN"):
+        agtf.AGTF(3).fit(X)
+
+
+def test_a_mask_in_predict_follows_the_order_of_the_given_views():
+    views, y = blobs(n=120)
+    named = dict(zip("abc", views))
+    result = agtf.cluster(named, 3)
+    mask = np.ones((120, len(views)), bool)
+    mask[:, 0] = False
+    spoilt = named | {"a": -50.0 * named["a"]}
+    expected = result.predict(spoilt, mask)
+    turned = dict(reversed(spoilt.items()))
+    np.testing.assert_array_equal(result.predict(turned, mask[:, ::-1]), expected)
+    assert (expected == result.labels).mean() > 0.9
+
+
+def test_a_view_that_the_start_does_not_see_is_no_obstacle(monkeypatch):
+    monkeypatch.setattr(agtf, "_SAMPLE", 60)
+    views, y = blobs(n=400)
+    views = [*views, np.random.default_rng(0).normal(size=(400, 40))]
+    mask = np.ones((400, len(views)), bool)
+    mask[3:, -1] = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(6):
+            order = np.random.default_rng(seed).permutation(400)
+            found = agtf.cluster([view[order] + 1e-9 * seed for view in views], 3, mask=mask[order])
+            assert agtf.score(y[order], found.labels)["ARI"] > 0.9

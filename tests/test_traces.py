@@ -199,6 +199,16 @@ def alone():
         "call = agtf._limits()\n"
         "with call: in_child(leave)\n"
         "alone()",
+        # In a call within a call.
+        "def leave():\n"
+        "    inner.__exit__(None, None, None)\n"
+        "    assert threads() == {1}\n"
+        "    outer.__exit__(None, None, None)\n"
+        "    alone()\n"
+        "outer, inner = agtf._limits(), agtf._limits()\n"
+        "with outer:\n"
+        "    with inner: in_child(leave)\n"
+        "alone()",
         # The lock is held by somebody at the moment of the fork.
         "stop = threading.Event()\n"
         "def busy():\n"
@@ -212,7 +222,7 @@ def alone():
         "for other in others: other.join()\n"
         "alone()",
     ],
-    ids=["beside a call", "in a call", "at any moment"],
+    ids=["beside a call", "in a call", "in a call within a call", "at any moment"],
 )
 def test_forked_children_inherit_no_limit(code):
     done = subprocess.run([sys.executable, "-c", FORK + code], cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -282,6 +292,9 @@ def test_kmeans_does_not_warn_of_rows_that_it_cannot_tell_apart(noise):
     assert len(set(agtf._kmeans(np.full((9, 2), 0.1), 3, seed=0))) == 1
     on_a_line = rng.permutation(60)[:, None] * 1e-7
     assert len(set(agtf._kmeans(on_a_line, 60, seed=0))) == 60
+    for seed in range(20):  # rows that differ in the first directions alone, in which no seeds are sought
+        few = np.random.default_rng(seed).integers(0, 2, size=(37, 9)) * np.array([1.0] * 5 + [0.0] * 4)
+        agtf._kmeans(few, 6, seed=seed)
     # Single precision would see six clusters, and scikit-learn would warn.
     close = np.eye(5)[np.arange(60) % 5] * (1 + 2e-4 * (np.arange(60) == 0))[:, None]
     assert len(set(agtf._kmeans(close.astype(np.float32), 6, seed=0))) == 5
