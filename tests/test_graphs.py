@@ -253,7 +253,7 @@ def test_medoids_are_as_many_different_rows_as_asked_for():
 
 @needs_jit
 def test_wide_views_are_seen_in_their_leading_directions():
-    """Where "auto" z-scores them; a scaling that the user gives, words and few samples see every feature."""
+    """Where "auto" z-scores them; with a scaling that the user gives, and of words, every feature is seen."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 1200)
     signal = 3 * rng.normal(size=(3, 4))[y] + rng.normal(size=(1200, 4))
@@ -272,8 +272,10 @@ def test_wide_views_are_seen_in_their_leading_directions():
     again = agtf.cluster([wide[::-1], words[::-1]], 3)
     np.testing.assert_array_equal(again.labels[::-1], result.labels)
     np.testing.assert_array_equal(result.predict([wide[:50], words[:50]]), result.predict([wide, words])[:50])
-    for few in (agtf.cluster([wide, words], 3, scale="zscore"), agtf.cluster([wide[:900], words[:900]], 3)):
-        assert all(scaling.directions is None for scheme in few._anchors.schemes for scaling in scheme.scalings)
+    few = agtf.cluster([wide[:300], words[:300]], 3)
+    assert [scheme.scalings[0].directions.shape for scheme in few._anchors.schemes] == [(300, 60), (300, 60)]
+    for every in (agtf.cluster([wide, words], 3, scale="zscore"), agtf.cluster([wide[:, :200], words], 3)):
+        assert all(scaling.directions is None for scheme in every._anchors.schemes for scaling in scheme.scalings)
 
 
 @needs_jit
