@@ -18,6 +18,7 @@ import agtf
 SIZES = st.tuples(st.integers(1, 6), st.integers(1, 4), st.integers(1, 5))
 FLOATS = st.floats(-1e6, 1e6, allow_subnormal=False)
 OURS = [  # warnings that small random problems deserve
+    "the clusters are not clear",
     "no convergence",
     ".*clusters are empty",
     "the factors have come",
