@@ -104,12 +104,13 @@ def test_residuals(problem):
 def test_update_J_and_F(problem, axis, fft_norm):
     graph, S, T, (V, K) = problem
     norm = agtf._Norm(0.5, axis, fft_norm, (V, K))
-    rows, _, _ = state(graph, T)
+    rows, Q, _ = state(graph, T)
     w = T["H"] + T["Y2"] / 0.8
     rows.spread("w", flat(w))
-    size = agtf._update_J(rows, flat(w).T @ flat(w), 0.9 / 0.8, norm)
+    size, *gaps = agtf._update_J(rows, flat(w).T @ flat(w), 0.9 / 0.8, norm)
     expected = naive.update_J(T["H"], T["Y2"], 0.9, 0.8, 0.5, axis, fft_norm)
     np.testing.assert_allclose(tensor(rows.gather("J"), V), expected, atol=1e-8)
+    np.testing.assert_allclose(gaps, [np.abs(Q - T["H"]).max(), np.abs(Q - expected).max()], atol=1e-8)
     assert size == pytest.approx(naive.schatten_norm(expected, 0.5, axis, fft_norm) ** 0.5, rel=1e-6, abs=1e-6)
     F, size = agtf._update_F(flat(T["G"] + T["Y3"] / 0.8), 0.9 / 0.8, norm)
     expected = naive.update_F(T["G"], T["Y3"], 0.9, 0.8, 0.5, axis, fft_norm)
