@@ -431,6 +431,20 @@ def test_order_dependent_options_work_in_the_given_order_and_warn():
     np.testing.assert_array_equal(result._index, again._index)
 
 
+@needs_jit
+def test_in_the_given_order_the_beginning_of_a_file_is_not_all_that_is_seen(monkeypatch):
+    """A file may be sorted by class: its first rows know one of them."""
+    views, y = blobs(n=600, widths=(60, 4))
+    order = np.argsort(y, kind="stable")
+    views = [view[order] for view in views]
+    monkeypatch.setattr(agtf, "_SAMPLE", 100)
+    monkeypatch.setattr(agtf, "_DIRECTIONS", 5)
+    with pytest.warns(UserWarning, match="order of the rows"):
+        result = agtf.cluster(views, 3, axis="sample", max_iter=0)
+    assert result._anchors.schemes[0].scalings[0].directions.shape == (60, 5)
+    assert agtf.score(y[order], result.labels)["ARI"] > 0.95
+
+
 def test_verbose_tells_the_stages_on_standard_error(capsys, monkeypatch):
     views, _ = blobs()
     clock = itertools.count(0, 3)  # every look at it takes three seconds: quick stages tell nothing

@@ -87,11 +87,14 @@ def test_predict_matches_columns_and_rows_by_name(framed):
 
 
 def test_predict_matches_views_by_name(framed):
-    _, views, _ = framed
+    frames, views, _ = framed
     result = agtf.cluster({"blood": views[0], 7: views[1]}, 3)
     assert result.view_names == ["blood", "7"] and result.slices == ["blood", "7", "joint"]
     np.testing.assert_array_equal(result.predict({7: views[1], "blood": views[0]}), result.labels)
     np.testing.assert_array_equal(result.predict(views), result.labels)
+    mixed = {7: frames[1].iloc[::-1].set_axis(range(6), axis=1), "blood": frames[0].set_axis(range(4), axis=1)}
+    places = frames[0].index.get_indexer(mixed[7].index)  # in the order of the first that is given
+    np.testing.assert_array_equal(result.predict(mixed), result.labels[places])
     with pytest.raises(ValueError, match=r"the views are not .*: 1 absent \['blood'\], 1 unknown \['urine'\]"):
         result.predict({"urine": views[0], 7: views[1]})
     with pytest.raises(ValueError, match=r"the views are not .*: 1 absent \['7'\], 0 unknown"):
