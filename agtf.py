@@ -1649,9 +1649,13 @@ def _spectral_rule(sample, anchors, k, rng):
         scatter = square - share @ np.square(_means(judge, found)).sum(axis=1)
         doubt = (k - 1) / 2 * np.log(max(scatter, 1e-12)) + share @ -np.log(share)
         if doubt < best:
-            best, last, turn, labels, rule = doubt, weight, common, found, _Discriminants(X, found)
-            predicted = rule.predict(X)
-    if len(np.unique(predicted)) == len(np.unique(labels)):  # else a tiny cluster would be swallowed
+            best, last, turn, labels, chosen = doubt, weight, common, found, X
+    for _ in range(_ROUNDS):
+        rule = _Discriminants(chosen, labels)
+        predicted = rule.predict(chosen)
+        swallowed = len(np.unique(predicted)) < len(np.unique(labels))  # a tiny cluster, by a big one
+        if swallowed or np.array_equal(predicted, labels):
+            break
         labels = predicted
     clarity = float(adjusted_rand_score(*partitions))
     return labels, lambda block: rule.predict(embedding([p(block) for p in projections], last) @ turn), clarity
