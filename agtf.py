@@ -328,7 +328,7 @@ def _fill_B(index, weight, GG, z, w, J, penalties, B):
 def _scatter(index, weight, H, out):
     """Add to out (m, 2 V*K) what the rows contribute to S^T*H: (S^T*H)^(v) = sum_u (S^(u))^T H^(v+u).
 
-    The two halves of out are to be added: what moves beyond the end of the first lies in the second.
+    The two halves of out, which is contiguous, are to be added: what moves beyond the first lies in the second.
     """
     rows, V, neighbours = index.shape
     L, K, twice, total = np.uint64(H.shape[1]), np.uint64(H.shape[1] // V), np.uint64(out.shape[1]), out.ravel()
@@ -609,6 +609,8 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
         raise ValueError("views is empty: give at least one (samples, features) table")
     where = [f"views[{key!r}]" for key in keys or range(len(views))]
     names = [f"view {v}" for v in range(len(views))] if keys is None else list(map(str, keys))
+    if len(set(names)) < len(names):
+        raise ValueError(f"two views have the same name: they are {', '.join(map(repr, keys))}")
     views, sample_names = _aligned(views, where, join)
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
@@ -1589,9 +1591,10 @@ def _simplex_scale(mass, k):
 # ======================================================================================================================
 # 5 start: labels from the spectrum of the graphs.
 
-_SAMPLE = 20_000  # rows from which the start is learnt; the others follow its rules
+_SAMPLE = 20_000  # rows from which the start is learnt; the others follow its rules (all, where the order is given)
 _EXTRA_VECTORS = 10  # singular vectors of a graph: twice as many as clusters, at most so many more
-_LAST_WEIGHTS, _JUDGED_AT = (0.7, 0.1), 0.5  # of the k-th of them, after a short and after a long diffusion
+_LAST_WEIGHTS = 0.7, 0.1  # of the k-th of them, after a short and after a long diffusion
+_JUDGED_AT = 0.5  # its weight after the diffusion at which both partitions are judged
 _CLEAR = 0.2  # a graph shows k clusters clearly where 1 - s_k is below this share of 1 - s_(k+1), s squared
 _DENSE = 500  # a matrix of this size is decomposed at once
 _FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 6, 30, 3e-3  # of the Krylov space, and when the k leading vectors are found
@@ -1650,13 +1653,15 @@ def _spectral_rule(sample, anchors, k, rng):
         doubt = (k - 1) / 2 * np.log(max(scatter, 1e-12)) + share @ -np.log(share)
         if doubt < best:
             best, last, turn, labels, chosen = doubt, weight, common, found, X
+    rule = None
     for _ in range(_ROUNDS):
-        rule = _Discriminants(chosen, labels)
-        predicted = rule.predict(chosen)
-        swallowed = len(np.unique(predicted)) < len(np.unique(labels))  # a tiny cluster, by a big one
-        if swallowed or np.array_equal(predicted, labels):
+        new = _Discriminants(chosen, labels)
+        found = new.predict(chosen)
+        swallows = len(np.unique(found)) < len(np.unique(labels))  # a tiny cluster, by a big one
+        rule = new if rule is None or not swallows else rule
+        if swallows or np.array_equal(found, labels):
             break
-        labels = predicted
+        labels = found
     clarity = float(adjusted_rand_score(*partitions))
     return labels, lambda block: rule.predict(embedding([p(block) for p in projections], last) @ turn), clarity
 
@@ -1778,8 +1783,7 @@ def _kmeans(X, k, seed):
 def _means(X, labels):
     """The means (k, d) of the rows of X with each label."""
     size = np.bincount(labels)
-    share = (1.0 / size[labels]).astype(X.dtype)
-    return sparse.csc_array((share, labels, np.arange(len(X) + 1)), (len(size), len(X))) @ X
+    return sparse.csc_array((1.0 / size[labels], labels, np.arange(len(X) + 1)), (len(size), len(X))) @ X
 
 
 class _Discriminants:
@@ -2259,7 +2263,8 @@ class Result:
         """Labels (n,) of unseen samples: the vote of their nearest stored anchors, all slices counted alike.
 
         `views`, `mask` and `n_jobs` are as in `cluster`, with the same views and features; views of a dict and columns
-        of DataFrames are matched by name where the model was fitted on names. Dask arrays give a lazy dask array.
+        of DataFrames are matched by name where the model was fitted on names, rows are in the order of the first view
+        that is given. Dask arrays give a lazy dask array.
         """
         return self.predict_memberships(views, mask, n_jobs).argmax(axis=1)
 
@@ -2271,7 +2276,9 @@ class Result:
             parts = {name: [getattr(given, name)[v] for v in places] for name in ("tables", "where", "feature_names")}
             given = replace(given, **parts)
             if mask is not None:
-                mask = (mask if _is_dask(mask) else np.asarray(mask))[:, places]
+                mask = mask if _is_dask(mask) else np.asarray(mask)
+                _check_mask(mask, given.n, len(places))
+                mask = mask[:, places]
         if len(given.tables) != len(fitted):
             raise ValueError(f"got {len(given.tables)} view(s), the model was fitted on {len(fitted)}")
         for v, table in enumerate(given.tables):

@@ -22,7 +22,7 @@ def one_library_thread():
 def graph_of(distance, k):
     """The kernel's graph (rows, m) of squared distances."""
     index, weight = np.full((len(distance), k), -1, np.int32), np.full((len(distance), k), np.nan)
-    agtf._nearest_anchors(np.array(distance, float), index, weight)
+    agtf._nearest_anchors(np.array(distance), index, weight)
     assert index.min() >= 0 and (weight >= 0).all()
     S = np.zeros(np.shape(distance))
     np.add.at(S, (np.arange(len(S))[:, None], index), weight)
@@ -34,27 +34,34 @@ def naive_graph_of(distance, k):
 
 
 DISTANCES = {
-    "random": lambda rng: rng.random((40, 12)),
-    "few values, many ties": lambda rng: rng.integers(0, 4, (60, 12)),
-    "two values": lambda rng: rng.integers(0, 2, (60, 12)),
-    "all equal": lambda rng: np.full((5, 12), 3.0),
-    "all zero": lambda rng: np.zeros((5, 12)),
-    "equal up to rounding": lambda rng: 2.0 + 1e-13 * rng.random((20, 12)),
-    "duplicated anchors": lambda rng: np.repeat(rng.random((40, 3)), 4, axis=1),
-    "some out of reach": lambda rng: np.where(rng.random((60, 12)) < 0.5, np.inf, rng.random((60, 12))),
-    "most out of reach": lambda rng: np.where(rng.random((80, 12)) < 0.85, np.inf, rng.integers(0, 3, (80, 12))),
-    "all out of reach": lambda rng: np.full((3, 12), np.inf),
-    "far away": lambda rng: 1e150 * rng.random((20, 12)),
-    "close by": lambda rng: 1e-150 * rng.random((20, 12)),
+    "random": lambda rng, m: rng.random((40, m)),
+    "few values, many ties": lambda rng, m: rng.integers(0, 4, (60, m)),
+    "two values": lambda rng, m: rng.integers(0, 2, (60, m)),
+    "all equal": lambda rng, m: np.full((5, m), 3.0),
+    "all zero": lambda rng, m: np.zeros((5, m)),
+    "equal up to rounding": lambda rng, m: 2.0 + 1e-13 * rng.random((20, m)),
+    "duplicated anchors": lambda rng, m: np.repeat(rng.random((40, m)), 4, axis=1)[:, :m],
+    "some out of reach": lambda rng, m: np.where(rng.random((60, m)) < 0.5, np.inf, rng.random((60, m))),
+    "most out of reach": lambda rng, m: np.where(rng.random((80, m)) < 0.85, np.inf, rng.integers(0, 3, (80, m))),
+    "nearly all out of reach": lambda rng, m: np.where(rng.random((80, m)) < 0.98, np.inf, rng.random((80, m))),
+    "all out of reach": lambda rng, m: np.full((3, m), np.inf),
+    "far away": lambda rng, m: 1e150 * rng.random((20, m)),
+    "close by": lambda rng, m: 1e-150 * rng.random((20, m)),
 }
 
 
-@pytest.mark.parametrize("k", [1, 3, 8, 11])
+@pytest.mark.parametrize("m", [12, 128, 161])
+@pytest.mark.parametrize("k", [1, 3, 8, 11, 20])
 @pytest.mark.parametrize("name", DISTANCES)
-def test_nearest_anchors_match_the_definition(name, k):
-    distance = DISTANCES[name](np.random.default_rng(k)).astype(float)
+def test_nearest_anchors_match_the_definition(name, k, m):
+    if k >= m:
+        pytest.skip("fewer anchors than neighbours")
+    distance = DISTANCES[name](np.random.default_rng(k), m).astype(float)
     S = graph_of(distance, k)
     np.testing.assert_allclose(S, naive_graph_of(distance, k), atol=1e-12)
+    if np.nan_to_num(distance, posinf=0).max() < 1e30 and name != "equal up to rounding":
+        single = distance.astype(np.float32)
+        np.testing.assert_allclose(graph_of(single, k), naive_graph_of(single.astype(float), k), atol=1e-6)
     sums = S.sum(axis=1)
     assert (np.isclose(sums, 1) | (sums == 0)).all()
     if name in ("all equal", "all zero", "equal up to rounding", "all out of reach"):
@@ -203,7 +210,7 @@ def test_the_kth_direction_of_a_projection_weighs_what_it_is_told(k):
         np.testing.assert_allclose(projection.share**2, (s[: 2 * k] / s[0]) ** 2, atol=1e-3)
         left = A @ projection.directions  # singular vectors
         np.testing.assert_allclose(np.linalg.norm(left, axis=0), 1, atol=1e-6)
-        for last in (0.5, 0.1):
+        for last in (*agtf._LAST_WEIGHTS, agtf._JUDGED_AT):
             steps = np.log(last) / np.log(projection.share[k - 1])
             raw = left * projection.share**steps
             assert projection.share[k - 1] ** steps == pytest.approx(last)
@@ -228,6 +235,34 @@ def test_a_projection_treats_other_blocks_as_the_sample():
     whole = agtf._projections(rows.head(2000), anchors, 4, 8, np.random.RandomState(0))[0]
     parts = np.vstack([whole(block) for block in rows.blocks])
     np.testing.assert_allclose(parts, whole(rows.head(2000)), atol=1e-7)
+
+
+@needs_jit
+def test_a_rule_that_swallows_a_cluster_is_not_followed(monkeypatch):
+    class Swallows(agtf._Discriminants):
+        made = 0
+
+        def predict(self, X):
+            if self.number < 2:
+                return np.roll(super().predict(X), 1)  # a change, so that there is another round
+            return np.zeros(len(X), int)
+
+        def __init__(self, X, labels):
+            super().__init__(X, labels)
+            Swallows.made += 1
+            self.number = Swallows.made
+
+    views, _ = blobs(n=300, k=3, widths=(5, 6), spread=1.0)
+    monkeypatch.setattr(agtf, "_SAMPLE", 200)
+    monkeypatch.setattr(agtf, "_Discriminants", Swallows)
+    assert len(np.unique(agtf.cluster(views, 3, max_iter=0).labels)) == 3 and Swallows.made == 2
+
+
+def test_means_of_many_rows_are_as_precise_as_their_scatter_needs():
+    rng, y = np.random.default_rng(0), np.arange(50_000) % 2
+    X = (np.eye(4)[y] + 1e-4 * rng.normal(size=(50_000, 4))).astype(np.float32)
+    expected = [X[y == c].astype(float).mean(axis=0) for c in range(2)]
+    np.testing.assert_allclose(agtf._means(X, y), expected, rtol=1e-12, atol=1e-15)
 
 
 @needs_jit

@@ -95,6 +95,10 @@ def test_predict_matches_views_by_name(framed):
     mixed = {7: frames[1].iloc[::-1].set_axis(range(6), axis=1), "blood": frames[0].set_axis(range(4), axis=1)}
     places = frames[0].index.get_indexer(mixed[7].index)  # in the order of the first that is given
     np.testing.assert_array_equal(result.predict(mixed), result.labels[places])
+    with pytest.raises(ValueError, match=r"mask must be a boolean array of shape \(60, 2\)"):
+        result.predict({7: views[1], "blood": views[0]}, mask=np.ones((60, 1), bool))
+    with pytest.raises(ValueError, match="two views have the same name: they are '7', 7"):
+        agtf.cluster({"7": views[0], 7: views[1]}, 3)
     with pytest.raises(ValueError, match=r"the views are not .*: 1 absent \['blood'\], 1 unknown \['urine'\]"):
         result.predict({"urine": views[0], 7: views[1]})
     with pytest.raises(ValueError, match=r"the views are not .*: 1 absent \['7'\], 0 unknown"):
