@@ -439,6 +439,7 @@ def test_in_the_given_order_the_beginning_of_a_file_is_not_all_that_is_seen(monk
     views = [view[order] for view in views]
     monkeypatch.setattr(agtf, "_SAMPLE", 100)
     monkeypatch.setattr(agtf, "_DIRECTIONS", 5)
+    monkeypatch.setattr(agtf, "_SOUGHT", 100)
     with pytest.warns(UserWarning, match="order of the rows"):
         result = agtf.cluster(views, 3, axis="sample", max_iter=0)
     assert result._anchors.schemes[0].scalings[0].directions.shape == (60, 5)
