@@ -1523,6 +1523,10 @@ class _Anchors:
                     together += share * both * distance
                     common = common + both.astype(np.int16)
                     distance[:, ~usable[v]] = np.inf
+                if distance.dtype != room.dtype:  # the search is compiled for one type: two take two seconds more
+                    exact = room[2, : shape[0] * shape[1]].reshape(shape)
+                    exact[:] = distance
+                    distance = exact
                 index[:, v, draws], weight[:, v, draws] = self.nearest(distance, scheme.draws)
             if not whole:
                 together = np.where(common > 0, together / np.maximum(common, 1), np.inf)
@@ -1567,7 +1571,7 @@ def _collect_anchors(data, at, s):
 def _join(block, anchors, show=None):
     """Give the block its graph; show(about the share of the rows done)."""
     pieces = [slice(block.lo + p.start, block.lo + p.stop) for p in block.pieces(_PIECE)]
-    room = np.empty((2, _PIECE * anchors.m))  # once: memory that is new to the process takes as long as the work on it
+    room = np.empty((3, _PIECE * anchors.m))  # once: memory that is new to the process takes as long as the work on it
     parts = [anchors.join(block.data, rows, room) for rows in pieces]
     block.index, block.weight, block.told = (np.concatenate(part) for part in zip(*parts))
     if show is not None:
