@@ -7,6 +7,7 @@ each seed; the long ones and more seeds are marked slow.
 import numpy as np
 import pytest
 from conftest import needs_jit
+from scipy.spatial.distance import pdist
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
@@ -88,6 +89,21 @@ def test_the_example_of_two_unequal_clusters():
     y = np.repeat([0, 1], (900, 100))
     X = 15 * rng.normal(size=(2, 5))[y] / 5**0.5 + rng.normal(size=(1000, 5))
     assert ari(y, [X, X @ rng.normal(size=(5, 5))], 0) == 1.0
+
+
+@pytest.mark.parametrize("sizes, bar", [((240, 25, 20, 15), 0.8), ((400, 60, 40), 0.97)], ids=str)
+def test_one_big_and_some_small_clusters_in_two_features(sizes, bar):
+    """Five standard deviations apart at least. Unit rows of two features are an angle: with them the first has 0.58."""
+    found = []
+    for seed in range(8):
+        rng, k = np.random.default_rng(seed), len(sizes)
+        at = 7.5 * rng.normal(size=(k, 2))
+        while pdist(at).min() < 5:
+            at = 7.5 * rng.normal(size=(k, 2))
+        y = rng.permutation(np.repeat(np.arange(k), sizes))
+        X = at[y] + rng.normal(size=(len(y), 2))
+        found.append(ari(y, [X, X @ rng.normal(size=(2, 2))], 0))
+    assert np.mean(found) >= bar, found
 
 
 # ---- noise -----------------------------------------------------------------------------------------------------------
