@@ -135,7 +135,8 @@ def _bound_nearest(row, k, least):
     to be looked at again: the search takes 0.7 of the time among 1000 anchors, 0.44 among 400.
     """
     lanes, whole = least.size, row.size // least.size * least.size
-    least[:] = row[:lanes]
+    for t in range(lanes):  # not least[:] = row[:lanes], whose error message takes two seconds to compile
+        least[t] = row[t]
     for j in range(lanes, whole, lanes):
         piece = row[j : j + lanes]
         for t in range(lanes):
@@ -233,7 +234,7 @@ def _spread_out(X, chances, chosen):
                 left += distance[i] if t == 0 else min(nearest[i], distance[i])
             if left < least:
                 least, chosen[t] = left, at
-                best[:] = distance
+                best, distance = distance, best
         total = least
         for i in range(n):
             nearest[i] = best[i] if t == 0 else min(nearest[i], best[i])
@@ -267,7 +268,7 @@ def _project_simplex(B):
 @_jit
 def _gst(s, tau, p):
     """Generalised soft threshold: argmin_x (x - s)^2 / 2 + tau x^p over x >= 0, for a vector s >= 0 and 0 < p <= 1."""
-    out = np.zeros_like(s)
+    out = np.zeros(s.size)
     threshold = _gst_threshold(tau, p)
     unit = tau ** (1.0 / (2.0 - p))
     valley = (2.0 - 2.0 * p) / (2.0 - p)  # x / s at the threshold, where it is smallest
@@ -695,8 +696,12 @@ def _as_table(view, name, fewest_rows):
             view = sparse.csr_array(view.tocoo())  # a copy, in which equal places are added up
     elif isinstance(view, np.ma.MaskedArray):
         view = view.astype(float).filled(np.nan)
+    elif hasattr(view, "reindex") and view.ndim == 2 and not all(isinstance(kind, np.dtype) for kind in view.dtypes):
+        view = view.astype(object).where(view.notna(), np.nan).to_numpy()  # nullable numbers, categories that are some
     else:
         view = np.asarray(view)
+    if view.dtype.kind in "mM":
+        raise TypeError(f"{name} is not numeric (dtype {view.dtype}): give times as numbers, such as days since a date")
     if np.iscomplexobj(view):
         raise ValueError(f"Complex data not supported: {name} is complex, give real and imaginary parts as columns")
     if view.dtype.kind not in "fiub" and not _is_dask(view):
@@ -723,9 +728,22 @@ def _fill_holes(given, mask, means=None):
         dense = table.toarray() if sparse.issparse(table) else table
         lacks = np.isnan(dense)
         there = ~lacks & seen[:, [v]]
-        mean = np.where(there, dense, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1) if means is None else means[v]
+        total = np.sort(np.where(there, dense, 0.0).astype(float), axis=0).sum(axis=0)  # whatever the rows' order
+        mean = total / np.maximum(there.sum(axis=0), 1) if means is None else means[v]
         filled = np.where(lacks & ~lacks.all(axis=1, keepdims=True), mean, dense)
         given.tables[v] = sparse.csr_array(filled) if sparse.issparse(table) else filled
+
+
+def _as_mask(mask, given):
+    """The mask; a DataFrame with named columns or rows in the order of the views and samples of these names."""
+    if not hasattr(mask, "reindex") or _is_dask(mask):
+        return mask
+    columns = list(map(str, mask.columns))
+    if given.view_names != [f"view {v}" for v in range(len(columns))]:
+        mask = mask.iloc[:, _matched(given.view_names, columns, "the columns of mask", "of the views")]
+    if given.sample_names is not None and type(mask.index).__name__ != "RangeIndex":
+        mask = mask.iloc[_matched(given.sample_names, list(map(str, mask.index)), "the rows of mask", "of the views")]
+    return mask.to_numpy()
 
 
 def _check_mask(mask, n, V):
@@ -829,8 +847,8 @@ def _first_scaling(scale, extent, name):
         raise TypeError(f"{name} has sparse and dense chunks: make them alike")
     if scale in ("auto", "other"):
         mostly_zero = low.min() >= 0 and filled < _MOSTLY_ZERO * size
-        by_direction = is_sparse or mostly_zero or scale == "other" and len(low) > _NARROW
-        scale = "unit" if by_direction else "zscore"
+        by_direction = is_sparse or mostly_zero or scale == "other"
+        scale = "unit" if by_direction and len(low) > _NARROW else "zscore"
     if top > (1e150 if scale is None else 1e305):
         hint = 'use scale="auto"' if top <= 1e305 else "rescale it"
         raise ValueError(f"{name} has values as large as {top:.1e}, too large to square: {hint}")
@@ -2261,7 +2279,8 @@ class Result:
     @property
     def slices(self):
         """Names of the slices: the views, then the joint one if there is one."""
-        return [*self.view_names, "joint"] if self._anchors.joint else list(self.view_names)
+        joint = "joint slice" if "joint" in self.view_names else "joint"
+        return [*self.view_names, joint] if self._anchors.joint else list(self.view_names)
 
     @property
     def converged(self):
@@ -2283,19 +2302,21 @@ class Result:
 
     def predict_memberships(self, views, mask=None, n_jobs=None):
         """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
-        given, fitted = _as_tables(views, fewest_rows=0), self._anchors.schemes[0].scalings
+        given, fitted = _as_tables(views, 0, self.options["join"]), self._anchors.schemes[0].scalings
         if isinstance(views, dict) and not sparse.issparse(views):
             places = _matched(self.view_names, given.view_names, "the views")
             parts = {name: [getattr(given, name)[v] for v in places] for name in ("tables", "where", "feature_names")}
             given = replace(given, **parts)
             if mask is not None:
-                mask = mask if _is_dask(mask) else np.asarray(mask)
+                mask = mask if _is_dask(mask) else np.asarray(_as_mask(mask, given))
                 _check_mask(mask, given.n, len(places))
                 mask = mask[:, places]
         if len(given.tables) != len(fitted):
             raise ValueError(f"got {len(given.tables)} view(s), the model was fitted on {len(fitted)}")
         for v, table in enumerate(given.tables):
             old, new, d = self.feature_names[v], given.feature_names[v], len(fitted[v].factor)
+            if old is None and new and set(new) == set(map(str, range(d))):
+                old = list(map(str, range(d)))  # columns that only counted, in another order
             if old and new and old != new:
                 given.tables[v] = table[:, _matched(old, new, f"the columns of {given.where[v]}")]
             elif table.shape[1] != d:
@@ -2438,13 +2459,13 @@ def load(path):
         return Result(**json.loads(text, object_hook=read)["result"])
 
 
-def _matched(old, new, what):
-    """The places of the names that the model was fitted on among the new ones, which must be the same."""
+def _matched(old, new, what, whose="that the model was fitted on"):
+    """The places of the old names, those `whose` they are, among the new ones, which must be the same."""
     at = {name: place for place, name in enumerate(new)}
     absent, unknown = [name for name in old if name not in at], sorted(set(new) - set(old))
     if absent or unknown:
         differ = f"{len(absent)} absent {absent[:3]}, {len(unknown)} unknown {unknown[:3]}"
-        raise ValueError(f"{what} are not those that the model was fitted on: {differ}")
+        raise ValueError(f"{what} are not those {whose}: {differ}")
     return [at[name] for name in old]
 
 
@@ -2613,9 +2634,9 @@ def cluster(
     scale : {"auto", "zscore", "unit", "max", None}, or a list with one of them per view
         "zscore": columns of mean 0 and variance 1; "unit": rows of length 1; "max": divided by the largest absolute
         value. "auto": two draws of anchors in three see z-scores ("unit" for sparse views and non-negative ones with
-        less than a tenth of non-zeros), one sees unit rows of views with more than three features, because neither is
-        right for all data; both see z-scored views that are twice as wide in the n / 5, at most 100, directions of most
-        variance.
+        less than a tenth of non-zeros), one sees unit rows, because neither is right for all data; views of up to three
+        features are z-scores always. All draws see z-scored views that are twice as wide in the n / 5, at most 100,
+        directions of most variance.
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.
@@ -2663,7 +2684,7 @@ def cluster(
 
 def _cluster(tables, mask, o, fewest):
     """`cluster` and `AGTF.fit`: check, arrange, scale, choose anchors, build graphs, start, iterate, read off."""
-    s = _resolve(o, tables.n, len(tables.tables), fewest)
+    s, mask = _resolve(o, tables.n, len(tables.tables), fewest), _as_mask(mask, tables)
     if tables.chunks is not None:
         possible = {"impute": [None], "anchors": ["medoid", "random"], "init": ["spectral"], "callback": [None]}
         for name, words in (possible | {"axis": ["cluster", "lateral", "view"]}).items():
@@ -2878,7 +2899,7 @@ class _Progress:
     def __init__(self, verbose):
         self.verbose, self.stage, self.shown, self.seconds = verbose, None, 0.0, {}
         self.started = self.since = time.perf_counter()
-        self.redraws = sys.stderr.isatty() or "ipykernel" in sys.modules
+        self.redraws = "ipykernel" in sys.modules or getattr(sys.stderr, "isatty", bool)()  # there may be none
 
     def __call__(self, stage):
         now = time.perf_counter()
@@ -2980,7 +3001,7 @@ def _is_one_table(X):
 Suggestion = namedtuple("Suggestion", "candidates scores spectrum")
 
 
-def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_jobs=None):
+def suggest_k(views, k_max=20, *, mask=None, join="inner", scale="auto", random_state=0, n_jobs=None):
     """Numbers of clusters that the data suggest, from gaps in the spectrum of their anchor graphs.
 
     k clusters that are hardly joined make k eigenvalues close to 1 and a drop after them. The score of k is the log of
@@ -2995,11 +3016,11 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
     >>> int(agtf.suggest_k([X], 10).candidates[0])
     4
     """
-    tables = _as_tables(views)
+    tables = _as_tables(views, join=join)
     k_max = _whole("k_max", k_max, 2, tables.n - 1, f"lie between 2 and the number of samples less one, {tables.n - 1}")
     s = _resolve(AGTF(k_max, scale=scale, random_state=random_state), tables.n, len(tables.tables))
     with _limits(n_jobs):
-        rows, _, anchors = _prepare(tables, mask, s, _Progress(0))
+        rows, _, anchors = _prepare(tables, _as_mask(mask, tables), s, _Progress(0))
         parts = [p.share**2 for p in _projections(rows.near.head(_SAMPLE), anchors, k_max, k_max + 1, s.rng)]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
@@ -3014,6 +3035,7 @@ def suggest_k(views, k_max=20, *, mask=None, scale="auto", random_state=0, n_job
 
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
 _NUMBER = re.compile(r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?%?|nan|[-+]?inf|)\s*", re.IGNORECASE)  # or a hole
+_HOLES = ("na", "n/a", "null", "none", "?")  # and what else files have in their place
 
 
 def _profile(data, labels, k):
@@ -3470,7 +3492,11 @@ def _read_tables(paths, label):
                 continue
             names = [x for x in frame if (str(x).lower() in _LABEL_NAMES if label is None else str(x) == label)]
             labels = [frame.pop(name) for name in names]
-            if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf":  # text
+            names = frame.iloc[:, 0].astype(str) if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf" else []
+            numbers = sum(_NUMBER.fullmatch(name.replace(",", ".")) is not None for name in names)
+            if 2 * numbers > len(names):
+                raise ValueError("the first column is mostly numbers, but not all, or with commas for points")
+            if len(names) or frame.shape[1] and frame.columns[0] == "Unnamed: 0":  # text, or the index of to_csv
                 frame = frame.set_index(frame.columns[0])
             frame = frame.astype(float)
         except ValueError as error:
@@ -3496,10 +3522,13 @@ def _read_table(path):
     if kind == ".csv":
         with open(path, encoding="utf-8-sig") as file:
             first = file.readline().strip()
-        separator = max(",;\t", key=first.count)
-        is_number = [_NUMBER.fullmatch(cell) is not None for cell in first.split(separator)]
+        separator = max(",;\t", key=re.sub('"[^"]*"', "", first).count)
+        cells = next(csv.reader([first], delimiter=separator), [])
+        is_number = [_NUMBER.fullmatch(cell) is not None or cell.strip().lower() in _HOLES for cell in cells]
         options = {"sep": separator, "header": None if all(is_number) else 0, "encoding": "utf-8-sig"}
-        if len(is_number) > 1 and not is_number[0] and all(is_number[1:]):
+        counted = [cell for cell in cells if cell]
+        counts = len(counted) > 1 and counted == list(map(str, range(len(counted))))
+        if counts or len(cells) > 1 and not is_number[0] and all(is_number[1:]):
             raise ValueError("the first line may be names or data; put a line above it that names the columns")
     try:
         import pandas
@@ -3613,9 +3642,14 @@ def _axes(ax, title, xlabel="", ylabel="", size=(5, 4), lines=None, **more):
     """`ax`, or new ones, with labels; if there are names for them, with lines 0, 1, ... from the top."""
     ax = _panels(1, size)[0] if ax is None else ax
     if lines is not None:
-        more |= dict(yticks=range(len(lines)), yticklabels=lines, ylim=(len(lines) - 0.5, -0.5))
-    ax.set(title=title, xlabel=xlabel, ylabel=ylabel, **more)
+        more |= dict(yticks=range(len(lines)), yticklabels=[*map(_drawn, lines)], ylim=(len(lines) - 0.5, -0.5))
+    ax.set(title=_drawn(title, 200), xlabel=xlabel, ylabel=ylabel, **more)
     return ax
+
+
+def _drawn(name, width=40):
+    """A name in a picture, where $ would begin a formula."""
+    return _printable(name, width).replace("$", r"\$")
 
 
 def _colours(k):
@@ -3654,7 +3688,7 @@ def plot_anchors(result, ax=None):
     panels = np.pad(memberships[:, order], ((0, 0), (0, 0), (0, gap)), constant_values=np.nan)
     title = f"Anchor memberships, {k} clusters in each panel"
     ax = _axes(ax, title, "", "anchors, ordered by cluster", (2 + 1.3 * V, 4.5))
-    ax.set_xticks(np.arange(V) * (k + gap) + (k - 1) / 2, result.slices)
+    ax.set_xticks(np.arange(V) * (k + gap) + (k - 1) / 2, [*map(_drawn, result.slices)])
     return _heat(ax, np.hstack(panels)[:, :-gap], "probability", vmin=0, vmax=1)
 
 
@@ -3713,7 +3747,7 @@ def plot_embedding(points, labels, method="pca", random_state=0, ax=None):
         ax.scatter(*flat[index == c].T, s=8, color=colour, linewidths=0)
         if len(classes) <= 30:
             middle = np.median(flat[index == c], axis=0)
-            ax.text(*middle, str(classes[c]), bbox={"fc": "white", "ec": colour}, **_CENTRED)
+            ax.text(*middle, _drawn(classes[c]), bbox={"fc": "white", "ec": colour}, **_CENTRED)
     return ax
 
 
@@ -3746,7 +3780,7 @@ def plot_confusion(y_true, labels, ax=None):
     ax = _axes(ax, f"ACC {score(y_true, labels)['ACC']:.3f}", "cluster", "class")
     if max(counts.shape) <= 25:
         ax.set_xticks(range(len(order)), np.unique(labels)[order])
-        ax.set_yticks(range(len(counts)), np.unique(y_true))
+        ax.set_yticks(range(len(counts)), [*map(_drawn, np.unique(y_true))])
     return _heat(ax, counts[:, order], "samples", "{:.0f}" if max(counts.shape) <= 12 else None)
 
 
@@ -3762,7 +3796,7 @@ def plot_explain(explanation, ax=None):
         weights, ends = explanation.weights[v, t], explanation.weights.cumsum(axis=1)[v, t]
         bars = ax.barh(v, weights, left=ends - weights, color=colour, edgecolor="white", label=f"cluster {c}")
         anchors = zip(explanation.anchors[v, t], weights)
-        names = [_sample_name(explanation, anchor) if weight > 0.08 else "" for anchor, weight in anchors]
+        names = [_drawn(_sample_name(explanation, anchor)) if weight > 0.08 else "" for anchor, weight in anchors]
         ax.bar_label(bars, names, label_type="center", fontsize="small", bbox={"color": "white", "pad": 1})
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
@@ -3793,7 +3827,7 @@ def plot_profile(result, c, ax=None):
     panels, (more, less) = _panels(V, (1 + 3 * V, 3.2)) if ax is None else ax, _colours(2)
     for v, panel in enumerate(np.atleast_1d(panels)):
         some = np.flatnonzero(found.views == v)[:8]
-        view, *names = (_printable(x, 24).replace("$", r"\$") for x in [result.view_names[v], *found.names[some]])
+        view, *names = (_printable(x, 24) for x in [result.view_names[v], *found.names[some]])
         _axes(panel, f"Cluster {c}: {view}", "difference / standard deviation", lines=names)
         values = found.differences[some]
         panel.barh(range(len(some)), values, color=np.where(values < 0, less, more))
@@ -3853,7 +3887,7 @@ def _show(paths):
     for name, view in views.items():
         missing = (np.asarray((view != view).sum(axis=1)) == view.shape[1]).sum()  # NaN differs from itself
         print(f"  {name}: {view.shape[0]} samples, {view.shape[1]} features, {missing} missing rows")
-    print("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y))} different")
+    print("  no labels" if y is None else f"  labels: {len(y)}, {len(np.unique(y[y == y]))} different")
 
 
 def _run(given, verbose):
@@ -3861,7 +3895,9 @@ def _run(given, verbose):
     for path in filter(os.path.exists, filter(None, (given.output, given.report, given.save))):
         if any(os.path.samefile(path, other) for other in filter(None, [*given.data, given.predict])):
             raise ValueError(f"{path} is an input file, choose another output")
-    views, y = load_views(given.data, names=given.names)
+    views, y = load_views(given.data, names=given.names or bool(given.predict))
+    if not given.names:
+        views = list(views.values()) if isinstance(views, dict) else views  # columns that the model names are matched
     tables = _as_tables(views)
     names = (f"{name} ({table.shape[1]})" for name, table in zip(tables.view_names, tables.tables))
     print(f"{tables.n} samples, {len(tables.tables)} views: {', '.join(names)}")
@@ -3883,15 +3919,17 @@ def _run(given, verbose):
             sure = "clear" if found.scores[0] > 2 * next_best else "a guess"
             drop = ", ".join(f"{1 - np.exp(-x):.0%} after {c}" for c, x in zip(found.candidates[:3], found.scores))
             print(f"k = {k} is {sure}: the graphs' spectrum drops by {drop}")
-        result = cluster(views, len(np.unique(y)) if k is None else k, random_state=given.seed, verbose=verbose)
+        k = len(np.unique(y[y == y])) if k is None else k  # NaN, the class of samples without one, differs from itself
+        result = cluster(views, k, random_state=given.seed, verbose=verbose)
         labels, memberships = result.labels, result.memberships
         outputs = {"report": (given.report, result.report), "model": (given.save, result.save)}
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
     if y is not None and len(y) == len(labels):
-        print("against the file's labels: " + ", ".join(f"{name} {x:.3f}" for name, x in score(y, labels).items()))
+        scores = score(y[y == y], labels[y == y])
+        print("against the file's labels: " + ", ".join(f"{name} {x:.3f}" for name, x in scores.items()))
 
     def write_csv(path):
-        columns = {} if tables.sample_names is None else {"sample": tables.sample_names}
+        columns = {"sample": tables.sample_names} if given.names and tables.sample_names else {}
         columns["label"] = labels
         if given.memberships:
             columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}

@@ -212,6 +212,27 @@ def test_names_memberships_report_and_model(named_files, tmp_path, capsys):
     assert "2 unknown ['new air', 'new soil']" in capsys.readouterr().err
 
 
+def test_columns_in_another_order_are_matched_with_the_models(named_files, tmp_path):
+    paths, frames = named_files
+    model, labels, again = (str(tmp_path / name) for name in ("model.npz", "labels.csv", "again.csv"))
+    assert agtf._main([*paths, "-k", "3", "--names", "--save", model, "-o", labels]) == 0
+    for path, frame in zip(paths, frames.values()):
+        frame.iloc[:, ::-1].to_csv(path, index_label="id")
+    assert agtf._main([*paths, "--predict", model, "-o", again]) == 0
+    assert read_csv(again)[1][0] == read_csv(labels)[1][1]
+
+
+def test_samples_without_a_class(tmp_path, capsys):
+    pytest.importorskip("pandas")
+    (view, _), y = blobs()
+    rows = [f"{a},{b},{'' if i == 3 else 'xyz'[c]}" for i, ((a, b), c) in enumerate(zip(view[:, :2], y))]
+    (tmp_path / "a.csv").write_text("\n".join(["a,b,label", *rows]))
+    for arguments in (["-o", str(tmp_path / "labels.csv")], ["--show"]):
+        assert agtf._main([str(tmp_path / "a.csv"), *arguments]) == 0
+        assert ("labels: 60, 3 different" if "--show" in arguments else "ACC") in capsys.readouterr().out
+    assert len(read_csv(tmp_path / "labels.csv")[1][0]) == 60
+
+
 def test_without_names_the_files_names_do_not_matter(named_files, tmp_path, capsys):
     paths, frames = named_files
     assert agtf._main([*paths, "-k", "3", "-o", str(tmp_path / "labels.csv")]) == 0

@@ -424,6 +424,22 @@ def test_labels_in_csv_files(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("1.5,NA,3\n2,4,5\n", [[1.5, np.nan, 3], [2, 4, 5]]),
+        ('"1.5","2"\n"2","4"\n', [[1.5, 2], [2, 4]]),
+        ('"height, in m, or so";weight\n1.5;2\n2;4\n', [[1.5, 2], [2, 4]]),
+        (",a,b\n0,1.5,2\n1,2,4\n", [[1.5, 2], [2, 4]]),  # the index that to_csv writes
+        ('"","a"\n"1",1.5\n"2",2\n', [[1.5], [2]]),  # and R
+    ],
+)
+def test_the_first_line_and_the_first_column_are_what_they_are(tmp_path, text, expected):
+    pytest.importorskip("pandas")
+    (tmp_path / "a.csv").write_text(text)
+    np.testing.assert_array_equal(agtf.load_views(tmp_path / "a.csv")[0][0], expected)
+
+
+@pytest.mark.parametrize(
     "text, why",
     [
         ("ann,1,2\nbob,3,4\n", "the first line may be names or data"),
@@ -431,6 +447,10 @@ def test_labels_in_csv_files(tmp_path):
         ("p,q\n1,2\n3,4,5\n", "Expected 2 fields in line 3, saw 3"),
         ("p,label\n1,x\n3,x,5\n", "Expected 2 fields in line 3, saw 3"),
         ("", "No columns to parse"),
+        ("0,1,2\n1,2,3\n4,5,6\n", "the first line may be names or data"),  # as pandas writes names that only count
+        (",0,1\n0,2,3\n1,5,6\n", "the first line may be names or data"),
+        ("a,b\n1.5,2\n?,4\n6,7\n", "the first column is mostly numbers"),
+        ("height;age\n1,85;40\n1,70;20\n", "the first column is mostly numbers"),
     ],
 )
 def test_csv_files_that_cannot_be_read(tmp_path, text, why):

@@ -132,6 +132,21 @@ def test_k():
     assert len(ax.get_lines()[0].get_xdata()) == 11
 
 
+def test_names_are_no_formulas():
+    views, y = blobs()
+    odd = "$a_{ vs $b"
+    result = agtf.cluster({odd: views[0], "\\$": views[1]}, 3, feature_names={odd: [f"{odd} {c}" for c in range(4)]})
+    classes = np.array([odd, "b", "c"])[y]
+    explanation = result.explain(0)
+    explanation.sample_names = [f"{odd} {i}" for i in range(60)]
+    drawn = [agtf.plot_anchors(result), agtf.plot_views(result), agtf.plot_explain(explanation)]
+    drawn += [agtf.plot_confusion(classes, result.labels), agtf.plot_embedding(result.memberships, classes)]
+    drawn += [agtf.plot_profile(result, 0)[0], agtf.plot_clusters(result)]
+    for ax in drawn:
+        ax.figure.canvas.draw()
+    assert drawn[1].get_yticklabels()[0].get_text() == odd.replace("$", r"\$")
+
+
 def test_importing_the_module_does_not_import_matplotlib():
     code = "import agtf, sys; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

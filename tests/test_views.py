@@ -36,6 +36,80 @@ def test_frames_are_aligned_by_label(framed):
     assert agtf.suggest_k(frames, 8).candidates[0] == 3
 
 
+def test_holes_in_nullable_and_category_columns_are_holes():
+    (first, second), y = blobs()
+    grades = pd.DataFrame({"grade": pd.Categorical(y + 1), "stage": pd.Categorical(2 * y + 1)})
+    frames = [grades, pd.DataFrame(first).astype("Float64"), pd.DataFrame(second).round().astype("Int64")]
+    for frame in frames:
+        whole = frame.astype(float).to_numpy()
+        np.testing.assert_array_equal(agtf._as_tables(frame).tables[0], whole)
+        frame.iloc[:9] = pd.NA
+        whole[:9] = np.nan
+        np.testing.assert_array_equal(agtf._as_tables([frame, second]).tables[0], whole)
+        labels = agtf.cluster([frame, second], 3).labels
+        np.testing.assert_array_equal(labels, agtf.cluster([whole, second], 3).labels)
+    with pytest.raises(TypeError, match="encode text and categories"):
+        agtf.cluster([pd.DataFrame({"kind": pd.Categorical(np.array(list("abc"))[y])}), second], 3)
+
+
+def test_times_are_refused():
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(60), unit="D")
+    for view in (pd.DataFrame({"in": day}), pd.DataFrame({"in": day.tz_localize("UTC")}), day.to_numpy()[:, None]):
+        with pytest.raises(TypeError, match="not numeric"):
+            agtf.cluster([view, blobs()[0][0]], 3)
+
+
+def test_a_mask_with_names_is_matched_by_them(framed):
+    (first, second), views, y = framed
+    names = ["first", "second"]
+    broken = second.copy()
+    broken.loc[first.index[:20]] = 1e3
+    seen = pd.DataFrame({"second": ~first.index.isin(first.index[:20]), "first": True}, index=first.index).iloc[::-1]
+    result = agtf.cluster(dict(zip(names, (first, broken))), 3, mask=seen)
+    plain = seen.loc[first.index, names].to_numpy()
+    np.testing.assert_array_equal(result.labels, agtf.cluster([first, broken], 3, mask=plain).labels)
+    assert accuracy(y, result.labels) == 1.0
+    other = {"second": broken.loc[first.index], "first": first}
+    np.testing.assert_array_equal(result.predict(other, seen), result.predict([first, broken], plain))
+    with pytest.raises(ValueError, match="the columns of mask are not those of the views: 1 absent"):
+        agtf.cluster({"first": first, "third": broken}, 3, mask=seen)
+    assert agtf.suggest_k({"first": first, "second": broken}, 5, mask=seen).candidates[0] == 3
+
+
+def test_columns_that_only_count_are_matched_in_any_order(framed):
+    _, views, _ = framed
+    frame = pd.DataFrame(views[0])
+    for model in (agtf.cluster(frame, 3), agtf.AGTF(3).fit(frame)):
+        np.testing.assert_array_equal(model.predict(frame[[3, 1, 0, 2]]), model.predict(frame))
+
+
+def test_samples_that_overlap_are_joined_everywhere(framed):
+    (first, second), _, _ = framed
+    frames = [first.iloc[:50], second.loc[first.index[10:]]]
+    result = agtf.cluster(frames, 3, join="outer")
+    assert result.predict(frames).shape == (60,)
+    assert agtf.AGTF(3, join="outer").fit_transform(frames).shape == (60, 3)
+    assert agtf.suggest_k(frames, 8, join="outer").candidates[0] == 3
+
+
+def test_imputed_means_do_not_depend_on_the_order_of_the_rows():
+    rng = np.random.default_rng(1)
+    views = [4 * rng.normal(size=(5, w))[np.arange(150) % 5] + 4 * rng.normal(size=(150, w)) for w in (4, 6)]
+    views[0][rng.random(views[0].shape) < 0.05] = np.nan
+    order = rng.permutation(150)
+    labels = agtf.cluster(views, 5, impute="mean").labels
+    np.testing.assert_array_equal(agtf.cluster([v[order] for v in views], 5, impute="mean").labels, labels[order])
+    half = np.tile(50 * np.abs(views[1]) + 800, (3, 1)).astype(np.float16)
+    half[3, 1] = np.nan
+    assert agtf.cluster(half, 3, impute="mean").labels.shape == (450,)
+
+
+def test_a_view_may_be_called_joint(framed):
+    _, views, _ = framed
+    result = agtf.cluster({"joint": views[0], "b": views[1]}, 3)
+    assert result.slices == ["joint", "b", "joint slice"] and "joint slice" in str(result.describe())
+
+
 def test_labels_that_only_count_are_no_names(framed):
     _, views, _ = framed
     plain = agtf.cluster([pd.DataFrame(view) for view in views], 3)
