@@ -293,7 +293,8 @@ def test_single_holes_are_filled_if_asked_for(problem, form):
     result = agtf.cluster(given, 3, impute="mean")
     by_hand = [view.copy() for view in holes]
     by_hand[0][[3, 40], [1, 0]] = np.nanmean(holes[0], axis=0)[[1, 0]]
-    np.testing.assert_array_equal(result.labels, agtf.cluster([form(view) for view in by_hand], 3).labels)
+    expected = agtf.cluster([form(view) for view in by_hand], 3).labels  # whose means may differ in the last digit
+    assert agtf.score(expected, result.labels)["ARI"] == 1.0
     assert agtf.score(y, result.predict(given))["ACC"] > 0.95
     assert np.isnan(holes[0][3, 1])  # the user's table is left alone
 
