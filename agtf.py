@@ -739,7 +739,8 @@ def _as_mask(mask, given):
     if not hasattr(mask, "reindex") or _is_dask(mask):
         return mask
     columns = list(map(str, mask.columns))
-    if given.view_names != [f"view {v}" for v in range(len(columns))]:
+    counts = [str(v) for v in range(len(columns))]
+    if columns != counts and given.view_names != [f"view {v}" for v in counts]:
         mask = mask.iloc[:, _matched(given.view_names, columns, "the columns of mask", "of the views")]
     if given.sample_names is not None and type(mask.index).__name__ != "RangeIndex":
         mask = mask.iloc[_matched(given.sample_names, list(map(str, mask.index)), "the rows of mask", "of the views")]
@@ -2303,12 +2304,13 @@ class Result:
     def predict_memberships(self, views, mask=None, n_jobs=None):
         """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
         given, fitted = _as_tables(views, 0, self.options["join"]), self._anchors.schemes[0].scalings
+        mask = _as_mask(mask, given)
         if isinstance(views, dict) and not sparse.issparse(views):
             places = _matched(self.view_names, given.view_names, "the views")
             parts = {name: [getattr(given, name)[v] for v in places] for name in ("tables", "where", "feature_names")}
             given = replace(given, **parts)
             if mask is not None:
-                mask = mask if _is_dask(mask) else np.asarray(_as_mask(mask, given))
+                mask = mask if _is_dask(mask) else np.asarray(mask)
                 _check_mask(mask, given.n, len(places))
                 mask = mask[:, places]
         if len(given.tables) != len(fitted):

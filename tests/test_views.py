@@ -71,6 +71,10 @@ def test_a_mask_with_names_is_matched_by_them(framed):
     assert accuracy(y, result.labels) == 1.0
     other = {"second": broken.loc[first.index], "first": first}
     np.testing.assert_array_equal(result.predict(other, seen), result.predict([first, broken], plain))
+    np.testing.assert_array_equal(result.predict([first, broken], seen[names]), result.predict([first, broken], plain))
+    counted = pd.DataFrame(plain)  # no names, by position
+    labels = agtf.cluster(dict(zip(names, (first, broken))), 3, mask=counted).labels
+    np.testing.assert_array_equal(labels, result.labels)
     with pytest.raises(ValueError, match="the columns of mask are not those of the views: 1 absent"):
         agtf.cluster({"first": first, "third": broken}, 3, mask=seen)
     assert agtf.suggest_k({"first": first, "second": broken}, 5, mask=seen).candidates[0] == 3
