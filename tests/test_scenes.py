@@ -93,7 +93,7 @@ def test_the_example_of_two_unequal_clusters():
 
 @pytest.mark.parametrize("sizes, bar", [((240, 25, 20, 15), 0.8), ((400, 60, 40), 0.97)], ids=str)
 def test_one_big_and_some_small_clusters_in_two_features(sizes, bar):
-    """Five standard deviations apart at least. Unit rows of two features are an angle: with them the first has 0.58."""
+    """Five standard deviations apart at least. Unit rows of two features are an angle: with them the first has 0.60."""
     found = []
     for seed in range(8):
         rng, k = np.random.default_rng(seed), len(sizes)
