@@ -3037,7 +3037,7 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", scale="auto", random_
 
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
 _NUMBER = re.compile(r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?%?|nan|[-+]?inf|)\s*", re.IGNORECASE)  # or a hole
-_HOLES = ("na", "n/a", "null", "none", "?")  # and what else files have in their place
+_HOLES = ("na", "n/a", "null", "none", "?")  # what files have in the place of a number, besides
 
 
 def _profile(data, labels, k):
