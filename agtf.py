@@ -1624,6 +1624,7 @@ _SAMPLE = 20_000  # rows from which the start is learnt; the others follow its r
 _EXTRA_VECTORS = 10  # singular vectors of a graph: twice as many as clusters, at most so many more
 _LAST_WEIGHTS = 0.7, 0.1  # of the k-th of them, after a short and after a long diffusion
 _JUDGED_AT = 0.5  # its weight after the diffusion at which both partitions are judged
+_MARGIN = 1.015  # the long diffusion's scatter counts so much more: of two that are alike the short one is better
 _CLEAR = 0.2  # a graph shows k clusters clearly where 1 - s_k is below this share of 1 - s_(k+1), s squared
 _DENSE = 500  # a matrix of this size is decomposed at once
 _FEWEST_BLOCKS, _MOST_BLOCKS, _RESIDUAL = 6, 30, 3e-3  # of the Krylov space, and when the k leading vectors are found
@@ -1656,7 +1657,8 @@ def _spectral_rule(sample, anchors, k, rng):
 
     A short diffusion finds clusters of equal size that overlap, a long one small clusters beside big ones. Of the two
     partitions that one is taken which a mixture of round Gaussians in k - 1 dimensions, with the sizes found, makes
-    more likely after a diffusion between them: (k - 1) / 2 log(scatter) + entropy of the sizes.
+    more likely after a diffusion between them, (k - 1) / 2 log(scatter) + entropy of the sizes, and of whose clusters
+    the anchors are surer: half of the log of the entropy that is left when one knows a sample's anchor, as a share.
     Linear discriminants then have the last word: directions along which the clusters spread anyway count less.
     Returns the sample's labels, a function that labels another block in the same way, and how far both partitions
     agree (adjusted Rand index).
@@ -1669,7 +1671,7 @@ def _spectral_rule(sample, anchors, k, rng):
         return np.hstack([projection.diffused(U, last) for projection, U in zip(projections, vectors)])
 
     vectors = [projection.of_sample for projection in projections]
-    best, partitions, judge = np.inf, [], embedding(vectors, _JUDGED_AT)
+    best, margin, partitions, judge = np.inf, 1.0, [], embedding(vectors, _JUDGED_AT)
     square = np.einsum("ij,ij->", judge, judge, dtype=float) / len(judge)
     for weight in _LAST_WEIGHTS:
         X = embedding(vectors, weight)
@@ -1679,9 +1681,13 @@ def _spectral_rule(sample, anchors, k, rng):
         partitions.append(found)
         share = np.bincount(found) / len(found)
         scatter = square - share @ np.square(_means(judge, found)).sum(axis=1)
-        doubt = (k - 1) / 2 * np.log(max(scatter, 1e-12)) + share @ -np.log(share)
+        entropy, load = share @ -np.log(share), _anchor_loads(sample, found, anchors.m, k)
+        unsure = -(load * np.log(np.maximum(load, 1e-300) / np.maximum(load.sum(axis=2, keepdims=True), 1e-300))).sum()
+        unsure /= max(load.sum() * entropy, 1e-300)
+        doubt = (k - 1) / 2 * np.log(max(margin * scatter, 1e-12)) + entropy + 0.5 * np.log(unsure + 1e-3)
         if doubt < best:
             best, last, turn, labels, chosen = doubt, weight, common, found, X
+        margin = _MARGIN
     rule = None
     for _ in range(_ROUNDS):
         new = _Discriminants(chosen, labels)
@@ -1693,6 +1699,13 @@ def _spectral_rule(sample, anchors, k, rng):
         labels = found
     clarity = float(adjusted_rand_score(*partitions))
     return labels, lambda block: rule.predict(embedding([p(block) for p in projections], last) @ turn), clarity
+
+
+def _anchor_loads(block, labels, m, k):
+    """(slices, m, k): how much of every anchor's edges is with samples of each cluster."""
+    at = block.index * np.int32(k) + labels.astype(np.int32)[:, None, None]
+    slices = range(at.shape[1])
+    return np.stack([np.bincount(at[:, v].ravel(), block.weight[:, v].ravel(), m * k).reshape(m, k) for v in slices])
 
 
 def _projections(sample, anchors, k, r, rng):
@@ -1855,9 +1868,7 @@ def _rule_with_holes(sample, anchors, k, rng):
     first = seen.sum(axis=1) >= least
     best = replace(sample, index=sample.index[first], weight=sample.weight[first])
     found, spectral, clarity = _spectral_rule(best, anchors, k, rng)
-    memberships = np.zeros((anchors.slices, anchors.m, k))
-    for v in range(anchors.slices):
-        np.add.at(memberships[v], (best.index[:, v], found[:, None]), best.weight[:, v])
+    memberships = _anchor_loads(best, found, anchors.m, k)
     memberships /= np.maximum(memberships.sum(axis=2, keepdims=True), 1e-300)
 
     def guess(block):
