@@ -208,11 +208,11 @@ def _fingerprint(bits, columns, starts, out):
 def _spread_out(X, chances, chosen):
     """k-means++ seeding among the columns of X (d, n): the next one is chosen in proportion to the squared distance to
     those chosen; of several trials the one that leaves the smallest sum. `chances` (seeds, trials) are numbers between
-    0 and 1; the first seed is chosen among all alike.
+    0 and 1; the first seed is chosen among all alike. Returns the number of each column's nearest seed.
     """
     d, n = X.shape
     nearest, distance, best = np.ones(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
-    total = float(n)
+    total, owner = float(n), np.zeros(n, np.int32)
     for t in range(chosen.size):
         least = np.inf
         for trial in range(chances.shape[1]):
@@ -238,7 +238,9 @@ def _spread_out(X, chances, chosen):
                 best, distance = distance, best
         total = least
         for i in range(n):
-            nearest[i] = best[i] if t == 0 else min(nearest[i], best[i])
+            closer = t == 0 or best[i] < nearest[i]
+            nearest[i], owner[i] = best[i] if closer else nearest[i], t if closer else owner[i]
+    return owner
 
 
 @_jit
@@ -345,10 +347,11 @@ def _scatter(index, weight, H, out):
 
 
 @_jit
-def _move(H, J, z, w, share_z, share_w):
-    """z <- H + share_z min(z, 0) and w <- H + share_w (w - J): the arguments of the next proximal steps."""
+def _move(H, J, z, w, share_z, share_w, kept):
+    """z <- H + share_z min(z, 0) and w <- H + share_w (w - J), the arguments of the next proximal steps; kept <- H."""
     for i in range(H.shape[0]):
         for c in range(H.shape[1]):
+            kept[i, c] = H[i, c]
             z[i, c] = H[i, c] + (share_z * z[i, c] if z[i, c] < 0.0 else z[i, c] - z[i, c])
             w[i, c] = H[i, c] + share_w * (w[i, c] - J[i, c])
 
@@ -380,7 +383,7 @@ def _set_limit(library, number):
     disown(force=True)
 
 
-_thread = threading.local()  # .threads: how many its call may use, in threads that work for a call; .depth of calls
+_thread = threading.local()  # .threads that its call may use and their .pool, in threads that work for a call; .depth
 _process = SimpleNamespace(calls=0, before=[], lock=threading.Lock())  # calls in all threads, limits before the first
 _process.foreign = threading.Lock()  # held around scikit-learn's fits, which change the process's filters for warnings
 
@@ -388,7 +391,7 @@ _process.foreign = threading.Lock()  # held around scikit-learn's fits, which ch
 def _forget_other_threads():
     """In a forked child only the thread that forked lives on: nobody else will end a call, or release a lock."""
     depth, calls = getattr(_thread, "depth", 0), _process.calls
-    _process.calls, _process.foreign = depth, threading.Lock()
+    _process.calls, _process.foreign, _thread.pool = depth, threading.Lock(), None
     if calls and not depth:
         for library, number in zip(_libraries(), _process.before):
             _set_limit(library, number)
@@ -408,7 +411,8 @@ def _limits(n_jobs=None):
     if n_jobs is not None and not (whole and n_jobs >= -1 and n_jobs != 0):
         raise ValueError(f"n_jobs must be None, -1 or an int of at least 1, got {n_jobs!r}")
     threads = numba.config.NUMBA_NUM_THREADS if n_jobs in (None, -1) else int(n_jobs)
-    outer = getattr(_thread, "threads", None)  # a call within a call, from a callback
+    outer, outer_pool = getattr(_thread, "threads", None), getattr(_thread, "pool", None)  # of a call around this one
+    threads = threads if outer is None else min(threads, outer)
     with _process.lock:
         before = [library.num_threads for library in _libraries()]
         if _process.calls == 0:
@@ -416,10 +420,11 @@ def _limits(n_jobs=None):
         _process.calls += 1
     try:
         _thread.depth = getattr(_thread, "depth", 0) + 1
-        _begin_worker(threads if outer is None else min(threads, outer))
-        yield
+        _begin_worker(threads)
+        with ThreadPoolExecutor(threads, initializer=_begin_worker) as _thread.pool:
+            yield
     finally:
-        _thread.threads, _thread.depth = outer, _thread.depth - 1
+        _thread.threads, _thread.pool, _thread.depth = outer, outer_pool, _thread.depth - 1
         with _process.lock:
             _process.calls -= 1
             for library, mine, first in zip(_libraries(), before, _process.before):
@@ -445,11 +450,9 @@ def _map_rows(function, n, rows=4096):
     which numba's own thread pools do not.
     """
     blocks = [(lo, min(lo + rows, n)) for lo in range(0, n, rows)]
-    threads = min(len(blocks), getattr(_thread, "threads", None) or numba.config.NUMBA_NUM_THREADS)
-    if threads <= 1:
+    if getattr(_thread, "threads", 1) == 1 or _thread.pool is None or len(blocks) < 2:
         return [function(lo, hi) for lo, hi in blocks]
-    with ThreadPoolExecutor(threads, initializer=_begin_worker) as pool:
-        return list(pool.map(lambda block: function(*block), blocks))
+    return list(_thread.pool.map(lambda block: function(*block), blocks))
 
 
 # ======================================================================================================================
@@ -1436,14 +1439,13 @@ def _medoids(X, m, seed):
     Seeds alone like outliers, and twenty steps from better seeds take ten times as long for the same accuracy.
     """
     seeds = np.empty(m, np.intp)
-    _spread_out(np.ascontiguousarray(X.T), np.random.RandomState(seed).uniform(size=(m, 1)), seeds)
+    nearest = _spread_out(np.ascontiguousarray(X.T), np.random.RandomState(seed).uniform(size=(m, 1)), seeds)
     centres = X[seeds]
     for _ in range(_LLOYD_STEPS):
-        nearest, _ = _nearest_centre(centres, X)
         members = sparse.csr_array((np.ones(len(X)), (nearest, np.arange(len(X)))), (m, len(X)))
         size = np.bincount(nearest, minlength=m)[:, None]
         centres = np.where(size > 0, members @ X / np.maximum(size, 1), centres)
-    nearest, distance = _nearest_centre(centres, X)
+        nearest, distance = _nearest_centre(centres, X)
     order = np.lexsort((distance, nearest))
     medoids = order[np.unique(nearest[order], return_index=True)[1]]
     # For centres without members their seeds; and where rows are equal, as unit rows of one feature, just any others.
@@ -2081,9 +2083,8 @@ def _form_H(block, M, old, new, m):
     share_z, share_w = kind.type(old[0] / new[0]), kind.type(old[1] / new[1])
     for rows in block.pieces():
         H, w = block.H[rows] @ M, block.w[rows]
-        _move(H, block.J[rows], block.z[rows], w, share_z, share_w)
+        _move(H, block.J[rows], block.z[rows], w, share_z, share_w, block.H[rows])
         _scatter(block.index[rows], block.S[rows], H, StH)
-        block.H[rows] = H
         gram = gram + (w.T @ w).astype(float)
     return _folded(StH), gram
 
@@ -2173,8 +2174,8 @@ class _Run:
     watch: object  # watch(iteration, gap, G, F, history), after each iteration; a true answer stops the run
 
 
-def _algorithm1(rows, F, run):
-    """Algorithm 1, from H, z, w and J in the blocks, and F. Returns G, F, the history, and what ended it."""
+def _algorithm1(rows, StH, F, run):
+    """Algorithm 1, from H, z, w and J in the blocks, S^T*H and F. Returns G, F, the history, and what ended it."""
     norm, shape = run.norm, run.norm.shape
     n, m, Y3 = rows.data.n, len(F), np.zeros_like(F)
     mu = rho = sigma = run.penalty
@@ -2182,7 +2183,7 @@ def _algorithm1(rows, F, run):
     history = {name: [] for name in HISTORY}
     S_square = rows.sum(lambda block: float((block.S.astype(float) ** 2).sum()))
     typical = np.sqrt(shape[1] / n)  # an entry of H: its columns have length 1 over about n/K samples
-    StH, stopped_by = rows.sum(_transposed_times, m), "max_iter"
+    stopped_by = "max_iter"
     if run.max_iter == 0:
         return _update_G(StH, F, Y3, sigma, shape), F, history, stopped_by
     for iteration in range(1, run.max_iter + 1):
@@ -2728,7 +2729,7 @@ def _cluster(tables, mask, o, fewest):
         scale = _simplex_scale(mass, s.k) if o.normalize else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
         rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
-        F, clarity = _start(rows, at, anchors, s)
+        StH, F, clarity = _start(rows, at, anchors, s)
         rows.settle()
         lambda1, lambda2 = s.lambda1, s.lambda2
         if lambda1 == "auto":
@@ -2753,7 +2754,7 @@ def _cluster(tables, mask, o, fewest):
         gaps, different = [], len(rows.data.distinct)
         iterations = int(o.max_iter) if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
         run = _Run(s.norm, lambda1, lambda2, s.penalty, float(o.growth), float(o.tol), iterations, watch)
-        G, F, history, stopped_by = _algorithm1(rows, F, run)
+        G, F, history, stopped_by = _algorithm1(rows, StH, F, run)
         progress("reading off")
         found, together, empty = _read_off(rows, at, anchors, G, s)
     progress("done")
@@ -2787,7 +2788,7 @@ def _prepare(tables, mask, s, progress):
 
 
 def _start(rows, at, anchors, s):
-    """Give the blocks their first H, z, w and J; returns the first F (m, V*k), and how clear the clusters are."""
+    """Give the blocks their first H, z, w and J; returns S^T*H and the first F (m, V*k), and how clear clusters are."""
     V, k = s.norm.shape
     if isinstance(s.init, str) and s.init == "identity":
         # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
@@ -2795,7 +2796,7 @@ def _start(rows, at, anchors, s):
         H[:k, :k] = np.eye(k)
         for name, first in ("H", H), ("z", np.zeros_like(H)), ("w", H.copy()), ("J", np.zeros_like(H)):
             rows.spread(name, first)
-        return np.zeros((anchors.m, V * k)), None
+        return rows.sum(_transposed_times, anchors.m), np.zeros((anchors.m, V * k)), None
     clarity = None
     if isinstance(s.init, str):
         clarity = _find_labels(rows, anchors, s)
@@ -2811,9 +2812,10 @@ def _start(rows, at, anchors, s):
         block.z, block.w, block.J = block.H.copy(), block.H.copy(), block.H.copy()
 
     rows.map(first_H)
-    F = rows.sum(_transposed_times, anchors.m)
+    StH = rows.sum(_transposed_times, anchors.m)
+    F = StH.copy()
     _project_simplex(F.reshape(-1, k))
-    return F, clarity
+    return StH, F, clarity
 
 
 def _prune_filled(block, anchor_labels):

@@ -96,7 +96,7 @@ def test_update_H_without_full_rank_is_completed_by_the_previous_one(problem):
 def test_residuals(problem):
     graph, S, T, (V, K) = problem
     rows, Q, _ = state(graph, T)
-    worst = np.max(rows.map(lambda block: agtf._gaps(block.H, block.z, block.J)), axis=0)
+    worst = np.max(rows.map(lambda block: agtf._gaps(block.H, block.z, block.J)), axis=(0, 2))
     np.testing.assert_allclose(worst, [np.abs(Q - T["H"]).max(), np.abs(Q - T["J"]).max()])
 
 
@@ -130,7 +130,8 @@ def test_five_iterations(problem, axis, fft_norm):
     H, Q, J, F = map(flat, start)
     rows = in_blocks(index=index, weight=weight, S=weight, H=H, z=Q, w=J, J=J.copy())
     norm = agtf._Norm(0.5, axis, fft_norm, (V, K))
-    G, F, history, stopped_by = agtf._algorithm1(rows, F, run_of(norm, 0.05, 0.03, 0.1))
+    StH = rows.sum(agtf._transposed_times, len(F))
+    G, F, history, stopped_by = agtf._algorithm1(rows, StH, F, run_of(norm, 0.05, 0.03, 0.1))
     found = {"H": rows.gather("H"), "Q": np.maximum(rows.gather("z"), 0), "J": rows.gather("J"), "F": F, "G": G}
     for name, value in found.items():
         np.testing.assert_allclose(tensor(value, V), expected[name], atol=1e-6, err_msg=name)
@@ -152,7 +153,8 @@ def test_paper_start(axis):
     expected = naive.algorithm1(S, H, zero, zero, zero_F, 0.5, 0.01, 0.01, 1e-2, 1e-2, 1e-2, 1.3, 5, axis, "backward")
     rows = in_blocks(index=index, weight=weight, S=weight, H=flat(H), z=flat(zero), w=flat(H), J=flat(zero))
     norm = agtf._Norm(0.5, axis, "backward", (V, K))
-    G, *_ = agtf._algorithm1(rows, flat(zero_F), run_of(norm, 0.01, 0.01, 1e-2))
+    StH = rows.sum(agtf._transposed_times, m)
+    G, *_ = agtf._algorithm1(rows, StH, flat(zero_F), run_of(norm, 0.01, 0.01, 1e-2))
     np.testing.assert_allclose(tensor(G, V), expected["G"], atol=1e-6)
     np.testing.assert_allclose(tensor(rows.gather("H"), V), expected["H"], atol=1e-6)
     np.testing.assert_allclose(np.maximum(tensor(rows.gather("z"), V), 0), expected["Q"], atol=1e-6)
