@@ -27,7 +27,8 @@ import sys
 import threading
 import time
 import warnings
-from collections import namedtuple
+from collections import Counter, namedtuple
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -557,6 +558,14 @@ def _check_norm_options(p, axis, fft_norm):
     _check_choice("fft_norm", fft_norm, ("ortho", "backward"))
 
 
+def _warn(message, kind=UserWarning):
+    """Warn where this module was called, however deep inside it this is."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals is globals():
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, kind, stacklevel=level)
+
+
 def _check_choice(name, value, choices):
     if not isinstance(value, (str, type(None))) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
@@ -593,7 +602,7 @@ class _Tables:
     where: list  # how messages call them: views[0], or views['pixels']
     view_names: list
     feature_names: list  # of every view a list of d_v names, or None
-    sample_names: list | None
+    index: object  # of the DataFrames among them, in the order of the rows; None if there are none
     first: int = 0  # number of the first row, if they are a chunk of larger ones
     chunks: tuple | None = None  # numbers of rows in each chunk, if some tables are dask arrays
 
@@ -601,12 +610,20 @@ class _Tables:
     def n(self):
         return self.tables[0].shape[0]
 
+    @property
+    def sample_names(self):
+        """The rows' labels, None if they only count."""
+        counts = self.index is not None and self.index.dtype.kind in "iu"
+        if self.index is None or counts and np.array_equal(self.index, np.arange(self.n)):
+            return None
+        return list(map(str, self.index))
+
 
 def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
     """The given views, a list or a dict of tables, as `_Tables`; a single table is a list of one."""
     _check_choice("join", join, ("inner", "outer"))
     keys = None
-    if isinstance(views, dict) and not sparse.issparse(views):  # whose "dok" format is a dict
+    if _is_mapping(views):
         keys, views = list(views), list(views.values())
     elif any(hasattr(views, name) for name in ("shape", "__array__", "__dataframe__")):
         views = [views]
@@ -620,7 +637,7 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
     names = [f"view {v}" for v in range(len(views))] if keys is None else list(map(str, keys))
     if len(set(names)) < len(names):
         raise ValueError(f"two views have the same name: they are {', '.join(map(repr, keys))}")
-    views, sample_names = _aligned(views, where, join)
+    views, index = _aligned(views, where, join)
     tables = [_as_table(view, name, fewest_rows) for view, name in zip(views, where)]
     for v, table in enumerate(tables):
         if table.shape[0] != tables[0].shape[0]:
@@ -628,7 +645,11 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
     feature_names = _named_features(feature_names, names, views, tables)
     chunks = next((table.chunks[0] for table in tables if _is_dask(table)), None)
-    return _Tables(tables, where, names, feature_names, sample_names, chunks=chunks)
+    return _Tables(tables, where, names, feature_names, index, chunks=chunks)
+
+
+def _is_mapping(views):
+    return isinstance(views, Mapping) and not sparse.issparse(views)  # whose "dok" format is a dict
 
 
 def _named_features(given, view_names, views, tables):
@@ -642,9 +663,12 @@ def _named_features(given, view_names, views, tables):
             raise ValueError(f"feature_names has an unknown view {name!r}: they are {', '.join(map(repr, view_names))}")
     found = []
     for name, view, table in zip(view_names, views, tables):
-        columns, d = list(map(str, getattr(view, "columns", []))), table.shape[1]
+        columns, d, often = list(map(str, getattr(view, "columns", []))), table.shape[1], Counter()
+        for at, column in enumerate(columns):
+            often[column] += 1
+            columns[at] = column if often[column] == 1 else f"{column} ({often[column]})"
         if columns == list(map(str, range(d))) or len(set(columns)) < d:
-            columns = None  # they only count, or one stands twice
+            columns = None  # they only count, or have no names
         names = given.get(name, columns)
         if columns is not None and name in given:
             raise ValueError(f"feature_names: {name!r} is a DataFrame with names of its own")
@@ -655,7 +679,7 @@ def _named_features(given, view_names, views, tables):
 
 
 def _aligned(views, where, join):
-    """DataFrames with the same row labels in the order of the first one, and these labels, None if they only count.
+    """DataFrames with the same row labels in the order of the first one, and these labels.
 
     With join="outer" the rows are all labels that any of them has, and those that a view has not are NaN in it.
     """
@@ -674,11 +698,10 @@ def _aligned(views, where, join):
                 first = first.union(index, sort=False)
             elif len(strangers):
                 differ = f"{where[v]} and {where[start]} differ in {len(strangers)}, first {strangers[0]!r}"
-                hint = 'every view must describe the same samples, unless join="outer"'
+                hint = 'every view must describe the same samples, unless join="outer" and all are DataFrames'
                 raise ValueError(f"the row labels of {differ}: {hint}")
         views = [view.reindex(first) if v in labels else view for v, view in enumerate(views)]
-    only_count = first.dtype.kind in "iu" and np.array_equal(first, np.arange(len(first)))
-    return views, None if only_count else list(map(str, first))
+    return views, first
 
 
 def _is_dask(view):
@@ -745,10 +768,12 @@ def _as_mask(mask, given):
         return mask
     columns = list(map(str, mask.columns))
     counts = [str(v) for v in range(len(columns))]
-    if columns != counts and given.view_names != [f"view {v}" for v in counts]:
+    named = given.view_names != [f"view {v}" for v in counts] or set(columns) == set(given.view_names)
+    if columns != counts and named:
         mask = mask.iloc[:, _matched(given.view_names, columns, "the columns of mask", "of the views")]
-    if given.sample_names is not None and type(mask.index).__name__ != "RangeIndex":
-        mask = mask.iloc[_matched(given.sample_names, list(map(str, mask.index)), "the rows of mask", "of the views")]
+    if given.index is not None and type(mask.index).__name__ != "RangeIndex" and not mask.index.equals(given.index):
+        rows, there = (list(map(str, index)) for index in (given.index, mask.index))
+        mask = mask.iloc[_matched(rows, there, "the rows of mask", "of the views")]
     return mask.to_numpy()
 
 
@@ -777,7 +802,7 @@ def _observed(given, mask):
         if bad.any():
             first = f"first in row {row[bad][0] + given.first + lo}, column {column[bad][0]}"
             what = f"NaN or infinity in {len(np.unique(row[bad]))} partly filled row(s), {first}"
-            hint = 'use impute="mean", or make the whole row NaN if the sample was not seen there'
+            hint = 'fill NaN with impute="mean", or make the whole row NaN if the sample was not seen there'
             raise ValueError(f"{given.where[v]} contains {what}: {hint}")
 
     for v in range(V):
@@ -855,10 +880,12 @@ def _first_scaling(scale, extent, name):
         mostly_zero = low.min() >= 0 and filled < _MOSTLY_ZERO * size
         by_direction = is_sparse or mostly_zero or scale == "other"
         scale = "unit" if by_direction and len(low) > _NARROW else "zscore"
-    if top > (1e150 if scale is None else 1e305):
+    precise = is_sparse or len(low) <= _WIDE_VIEW
+    most = 1e305 if scale is not None else 1e150 if precise else 1e15  # whose squares are in single precision
+    if top > most:
         hint = 'use scale="auto"' if top <= 1e305 else "rescale it"
         raise ValueError(f"{name} has values as large as {top:.1e}, too large to square: {hint}")
-    if scale is None and 0 < top < 1e-150:
+    if scale is None and 0 < top < 1 / most:
         raise ValueError(f'{name} has no value above {top:.1e}, too small to square: use scale="auto"')
     steep = np.flatnonzero((high > low) & (np.maximum(high, below) > _STEEPEST * (high - low)))
     if is_sparse and len(steep):
@@ -1009,7 +1036,7 @@ def _agreed(facts, given, schemes, canonical=True):
         links = np.where(np.eye(len(common)), 0, common).max(axis=1)
         if links.min() < _FEW_COMMON:
             few = f"{where[links.argmin()]} has only {links.min()} sample(s) in common with any other view"
-            warnings.warn(f"{few}: how its clusters match theirs rests on these", UserWarning, stacklevel=6)
+            _warn(f"{few}: how its clusters match theirs rests on these")
     slots = np.argsort(np.sum(view_prints, axis=0, dtype=np.uint64), kind="stable") if canonical else range(len(where))
     found, extents = [], [(np.max(reach, axis=0), sum(count)) for reach, count in zip(zip(*reaches), zip(*counts))]
     for words, draws in schemes:
@@ -1130,10 +1157,6 @@ class _Rows:
     def sum(self, step, *small):
         return self.run(step, small, sum, sum)
 
-    def sums(self, step, *small):
-        """The same for a step that returns several arrays."""
-        return self.run(step, small, _sums, _sums)
-
     def gather(self, name):
         return np.concatenate(self.map(attrgetter(name)))
 
@@ -1149,12 +1172,6 @@ class _Rows:
             return np.where(here, getattr(block, name)[np.where(here, place, 0)], 0)
 
         return self.sum(known)
-
-    def join_others(self, anchors):
-        """Give the rows that are not near their graphs."""
-
-    def settle(self):
-        """Make room for the solver where there is little."""
 
     def head(self, n):
         """The first n rows as one block with its graph: in the canonical order a random sample."""
@@ -1173,31 +1190,11 @@ class _Rows:
 # ---- the same on Dask ------------------------------------------------------------------------------------------------
 
 
-def _delayed(function, *arguments):
-    """A task for Dask: function(*arguments), some of which are tasks."""
+def _dask(name, *arguments, **options):
+    """dask.name(...): the package is imported when dask arrays are given."""
     import dask
 
-    return dask.delayed(function)(*arguments)
-
-
-def _shared(what):
-    """For the arguments of many tasks: what is so wrapped travels once, not with each of them."""
-    import dask
-
-    return dask.delayed(what, traverse=False)
-
-
-def _persisted(tasks):
-    """Let Dask begin with tasks and keep what comes out, on the active client or in this process."""
-    import dask
-
-    return list(dask.persist(*tasks))
-
-
-def _computed(tasks):
-    import dask
-
-    return dask.compute(*tasks)
+    return getattr(dask, name)(*arguments, **options)
 
 
 def _futures(*kept):
@@ -1227,10 +1224,11 @@ def _sources(given, mask):
         if _is_dask(table):
             parts.append(table.rechunk({0: rows, 1: -1}).to_delayed().ravel())
         else:
-            parts.append(_persisted([_shared(table[first : first + n]) for first, n in zip(firsts, rows)]))
+            pieces = (table[first : first + n] for first, n in zip(firsts, rows))
+            parts.append(_dask("persist", *(_dask("delayed", piece, traverse=False) for piece in pieces)))
     shapes = [[(n, table.shape[1]) for table in tables] for n in rows]
     every = zip(zip(*parts), shapes, firsts.tolist())
-    return [_delayed(_opened, list(part), *one, where, len(given.tables)) for part, *one in every]
+    return [_dask("delayed", _opened)(list(part), *one, where, len(given.tables)) for part, *one in every]
 
 
 def _opened(parts, shapes, first, where, V):
@@ -1256,8 +1254,8 @@ class _DaskRows(_Rows):
 
     def __init__(self, given, mask, s):
         self.given, self.sources, self.graphs = given, _sources(given, mask), []
-        looked = _persisted([_delayed(_on_one_thread, _look, source) for source in self.sources])
-        facts = _computed([_delayed(itemgetter(2), one) for one in looked])
+        looked = _dask("persist", *[_dask("delayed", _on_one_thread)(_look, source) for source in self.sources])
+        facts = _dask("compute", *[_dask("delayed", itemgetter(2))(one) for one in looked])
         slots, schemes, counts = _agreed(facts, given, s.schemes)
         firsts = np.cumsum([0, *filter(None, given.chunks)])[:-1].tolist()
 
@@ -1266,11 +1264,11 @@ class _DaskRows(_Rows):
             return _smallest(_keys(looked[0], slots), seen, np.arange(first, first + len(seen)), *wanted)
 
         wanted = _SAMPLE, max(_POOL * s.m, _COMPLETE * s.k)
-        picked = _computed([_delayed(pick, *one) for one in zip(looked, firsts)])
+        picked = _dask("compute", *[_dask("delayed", pick)(*one) for one in zip(looked, firsts)])
         keys, seen, numbers = _smallest(*map(np.concatenate, zip(*picked)), *wanted)
-        shared = _shared((slots, schemes, numbers))
-        tasks = [_delayed(_on_one_thread, _fetch, *one, shared) for one in zip(self.sources, looked)]
-        tables, moments = zip(*_computed(tasks))
+        shared = _dask("delayed", (slots, schemes, numbers), traverse=False)
+        tasks = [_dask("delayed", _on_one_thread)(_fetch, *one, shared) for one in zip(self.sources, looked)]
+        tables, moments = zip(*_dask("compute", *tasks))
         _refine(schemes, moments, counts)
         tables = [sparse.vstack(x, format="csr") if sparse.issparse(x[0]) else np.concatenate(x) for x in zip(*tables)]
         order = np.argsort(keys, kind="stable")
@@ -1279,20 +1277,20 @@ class _DaskRows(_Rows):
         _in_leading_directions(near, s.schemes[0][0], np.arange(min(given.n, _SAMPLE)))
         self.near, self.numbers = _Rows(near), numbers[order]
         self.data = SimpleNamespace(n=given.n, rows=slice(None), slots=slots, seen=seen, distinct=near.distinct)
-        bare = _shared(replace(near, tables=[], distinct=None))
-        self.states = [_delayed(_begun, *one, bare) for one in zip(looked, firsts)]
+        bare = _dask("delayed", replace(near, tables=[], distinct=None), traverse=False)
+        self.states = [_dask("delayed", _begun)(*one, bare) for one in zip(looked, firsts)]
 
     def run(self, step, small, within, across, reads=None):
-        step = _shared((step, small, within, reads))
+        step = _dask("delayed", (step, small, within, reads), traverse=False)
         beside = {"views": self.sources, "graph": self.graphs}.get(reads, [None] * len(self.states))
-        states = [_delayed(_on_one_thread, _stepped, step, *pair) for pair in zip(self.states, beside)]
-        parts = [_delayed(itemgetter(1), state) for state in states]
+        states = [_dask("delayed", _on_one_thread)(_stepped, step, *pair) for pair in zip(self.states, beside)]
+        parts = [_dask("delayed", itemgetter(1))(state) for state in states]
         while len(parts) > 1:
-            parts = [_delayed(across, parts[i : i + 8]) for i in range(0, len(parts), 8)]
-        *self.states, result = _persisted([*states, *parts])
+            parts = [_dask("delayed", across)(parts[i : i + 8]) for i in range(0, len(parts), 8)]
+        *self.states, result = _dask("persist", *states, *parts)
         del states, parts  # which hold the states of before
         try:
-            return _computed([result])[0]
+            return _dask("compute", result)[0]
         except BaseException:  # an interrupt or a fault; notebooks keep the frame, and with it all that was begun
             for future in _futures(result, *self.states, *self.graphs):
                 future.cancel()
@@ -1319,10 +1317,10 @@ class _DaskRows(_Rows):
         def part(chunk, name):
             return np.concatenate([getattr(block, name) for block in chunk[0]])
 
-        moments = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views")
-        found = dict(_profile=_in_units(moments), _index=None, _weight=None, _sources=self.sources)
+        profile = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views")
+        found = dict(_profile=profile, _index=None, _weight=None, _sources=self.sources)
         for name, width, kind in (("labels", (), np.intp), ("memberships", (k,), float)):
-            parts = _persisted([_delayed(part, state, name) for state in self.states])
+            parts = _dask("persist", *[_dask("delayed", part)(state, name) for state in self.states])
             found[name] = _as_dask(parts, self.given.chunks, width, kind)
         return found
 
@@ -1413,10 +1411,8 @@ def _choose_anchors(data, s, rng):
 
 def _views_needed(seen, fewest):
     """The largest number of views in which at least so many rows of `seen` (n, V) were seen."""
-    seen_in, least = seen.sum(axis=1), seen.shape[1]
-    while least > 1 and (seen_in >= least).sum() < fewest:
-        least -= 1
-    return least
+    seen_in = seen.sum(axis=1)
+    return max((least for least in range(2, seen.shape[1] + 1) if (seen_in >= least).sum() >= fewest), default=1)
 
 
 def _draw_anchors(data, pool, s, scheme, seed):
@@ -1647,12 +1643,9 @@ def _find_labels(rows, anchors, s):
     if sample.hi == rows.data.n:
         rows.spread("labels", labels[np.argsort(sample.data.rows)][rows.data.rows])
     else:
-        rows.map(_label, rule, reads=None if rows.data.seen is None else "views")
+        reads = None if rows.data.seen is None else "views"
+        rows.map(lambda block: setattr(block, "labels", rule(block)), reads=reads)
     return clarity
-
-
-def _label(block, rule):
-    block.labels = rule(block)
 
 
 def _spectral_rule(sample, anchors, k, rng):
@@ -1961,24 +1954,13 @@ _SHARE_H, _SHARE_G = 0.25, 0.02
 _THRESHOLD_SHARES, _THRESHOLD_CAP = 6.0, 0.95
 
 
-@dataclass
-class _Norm:
-    """Which tensor Schatten p-norm: the exponent, the reading of Definition 2, the convention of the DFT."""
-
-    p: float
-    axis: str
-    fft_norm: str
-    shape: tuple  # (V, K)
+class _Norm(namedtuple("_Norm", "p axis fft_norm shape")):
+    """Which tensor Schatten p-norm: the exponent, the reading of Definition 2, the convention of the DFT, (V, K)."""
 
     def factor(self):
         """Singular values of the slices as computed here, times this, are those of the convention asked for."""
         length = {"cluster": self.shape[1], "view": self.shape[0]}.get(self.axis, 1)
         return np.sqrt(length) if self.fft_norm == "backward" else 1.0
-
-
-def _gram(X):
-    """X^T X over fixed blocks of rows."""
-    return sum(X[lo : lo + 4096].T @ X[lo : lo + 4096] for lo in range(0, len(X), 4096))
 
 
 def _slice_grams(C, shape, axis):
@@ -2046,34 +2028,18 @@ def _polar_factor(B, previous, shape):
 
     Rows of G sum to 1, so from the identity start B2 loses a dimension at every view frequency but 0, and part of the
     polar factor is arbitrary. The previous w, at the start H, completes it (the limit of polar(B2 + e w) as e goes to
-    0), then unit vectors.
+    0), then just any matrix.
     """
-    V, K = shape
-    B, previous = (np.fft.fft(X.reshape(-1, V, K), axis=1) for X in (B, previous))
-    out = np.empty_like(B)
-    for f in range(V // 2 + 1):
-        left, right = np.empty((len(B), 0)), np.empty((K, 0))  # the polar factor sends the right columns to the left
-        for X in (B[:, f], previous[:, f]):
-            null = _completed(right, K)[:, right.shape[1] :]
-            rest = X @ null
-            for _ in range(2):  # twice, for orthogonality to working precision
-                rest -= left @ (left.conj().T @ rest)
-            U, s, Vh = np.linalg.svd(rest, full_matrices=False)
-            r = int((s > 1e-7 * np.linalg.norm(X)).sum())
-            left, right = np.hstack([left, U[:, :r]]), np.hstack([right, null @ Vh[:r].conj().T])
-        out[:, f] = _completed(left, K) @ _completed(right, K).conj().T
-        out[:, -f % V] = out[:, f].conj()
-    return np.fft.ifft(out, axis=1).real.reshape(len(B), V * K)
-
-
-def _completed(basis, K):
-    """Orthonormal columns and, up to K, the first unit vectors far from their span; real where that span is real."""
-    for e in np.eye(K, len(basis)):
-        e = e - basis @ (basis.conj().T @ e)
-        # While columns are missing, one of these unit vectors has at least 1/K of its square outside their span.
-        if basis.shape[1] < K and np.linalg.norm(e) ** 2 > 0.5 / K:
-            basis = np.column_stack([basis, e / np.linalg.norm(e)])
-    return basis
+    B, previous = (np.fft.rfft(X.reshape(-1, *shape), axis=1).swapaxes(0, 1) for X in (B, previous))
+    H = np.zeros_like(B)
+    for X in (B, previous, np.broadcast_to(np.random.RandomState(0).uniform(size=B.shape[1:]), B.shape)):
+        rest, back = X, H.conj().swapaxes(1, 2)
+        for _ in range(2):  # twice, for orthogonality to working precision
+            rest = rest - H @ (back @ rest)
+            rest = rest - rest @ back @ H
+        U, s, Vh = np.linalg.svd(rest, full_matrices=False)
+        H = H + (U * (s > 1e-7 * np.linalg.norm(X, axis=(1, 2))[:, None])[:, None, :]) @ Vh
+    return np.fft.irfft(H, n=shape[0], axis=0).swapaxes(0, 1).reshape(B.shape[1], -1)
 
 
 def _form_H(block, M, old, new, m):
@@ -2137,22 +2103,13 @@ def _update_F(X, tau, norm):
     """Eq. (solveF): F = Gamma_tau(X) for X = G + Y3/sigma, and ||F||_Sp^p."""
     if norm.axis == "sample":
         return _prox_over_samples(X, tau, norm)
-    W, size = _shrinkage(_gram(X), tau, norm)
+    W, size = _shrinkage(X.T @ X, tau, norm)
     return X @ W, size
 
 
-@dataclass
-class State:
-    """What a callback sees after each iteration."""
-
-    iteration: int
-    H: np.ndarray  # (n, V, K)
-    Q: np.ndarray
-    J: np.ndarray
-    G: np.ndarray  # (m, V, K)
-    F: np.ndarray
-    history: dict  # lists, one entry per iteration so far
-    rows: np.ndarray  # row i of H, Q and J belongs to sample rows[i]
+class State(namedtuple("State", "iteration H Q J G F history rows")):
+    """What a callback sees after each iteration: H, Q, J (n, V, K), G, F (m, V, K), and the history, lists with one
+    entry per iteration so far. Row i of H, Q and J belongs to sample rows[i]."""
 
     @property
     def labels(self):
@@ -2160,55 +2117,44 @@ class State:
         return self.Q.mean(axis=1).argmax(axis=1)[np.argsort(self.rows)]
 
 
-@dataclass(frozen=True)
-class _Run:
-    """How Algorithm 1 runs: the norm and its weights, the first penalty and its growth, when to stop, who watches."""
+def _algorithm1(rows, StH, F, s, max_iter, watch):
+    """Algorithm 1, from H, z, w and J in the blocks, S^T*H and F. Returns G, F, the history, and what ended it.
 
-    norm: _Norm
-    lambda1: float
-    lambda2: float
-    penalty: float
-    growth: float
-    tol: float
-    max_iter: int
-    watch: object  # watch(iteration, gap, G, F, history), after each iteration; a true answer stops the run
-
-
-def _algorithm1(rows, StH, F, run):
-    """Algorithm 1, from H, z, w and J in the blocks, S^T*H and F. Returns G, F, the history, and what ended it."""
-    norm, shape = run.norm, run.norm.shape
+    watch(iteration, gap, G, F, history) is called after each iteration; a true answer stops the run.
+    """
+    norm, shape = s.norm, s.norm.shape
     n, m, Y3 = rows.data.n, len(F), np.zeros_like(F)
-    mu = rho = sigma = run.penalty
+    mu = rho = sigma = s.penalty
     old = (0.0, 0.0)  # no multipliers yet
     history = {name: [] for name in HISTORY}
     S_square = rows.sum(lambda block: float((block.S.astype(float) ** 2).sum()))
     typical = np.sqrt(shape[1] / n)  # an entry of H: its columns have length 1 over about n/K samples
     stopped_by = "max_iter"
-    if run.max_iter == 0:
+    if max_iter == 0:
         return _update_G(StH, F, Y3, sigma, shape), F, history, stopped_by
-    for iteration in range(1, run.max_iter + 1):
+    for iteration in range(1, max_iter + 1):
         G = _update_G(StH, F, Y3, sigma, shape)
         M = _polar(rows, rows.sum(_form_B, G, old, (mu, rho)), shape)
-        StH, gram = rows.sums(_form_H, M, old, (mu, rho), m)
-        H_norm, QH, QJ = _update_J(rows, gram, run.lambda1 / rho, norm)
-        F, G_norm = _update_F(G + Y3 / sigma, run.lambda2 / sigma, norm)
+        StH, gram = rows.run(_form_H, (M, old, (mu, rho), m), _sums, _sums)
+        H_norm, QH, QJ = _update_J(rows, gram, s.lambda1 / rho, norm)
+        F, G_norm = _update_F(G + Y3 / sigma, s.lambda2 / sigma, norm)
         Y3 += sigma * (G - F)
 
         # ||H*G^T|| = ||G|| because H is orthogonal, and <S, H*G^T> = <S^T*H, G>.
         fit = max(S_square - 2.0 * float((StH * G).sum()) + float((G**2).sum()), 0.0)
         GF = np.abs(G - F).max()
-        objective = fit + run.lambda1 * H_norm + run.lambda2 * G_norm
+        objective = fit + s.lambda1 * H_norm + s.lambda2 * G_norm
         for name, value in zip(HISTORY, (QH, QJ, GF, objective, fit, H_norm, G_norm, mu, rho, sigma)):
             history[name].append(float(value))
         gap = max(max(QH, QJ) / typical, GF)
-        if gap <= run.tol:
+        if gap <= s.tol:
             stopped_by = "tol"
-        if run.watch(iteration, gap, G, F, history):
+        if watch(iteration, gap, G, F, history):
             stopped_by = "callback"
         if stopped_by != "max_iter":
             break
         old = (mu, rho)
-        mu, rho, sigma = (max(x, min(run.growth * x, _PENALTY_CAP)) for x in (mu, rho, sigma))
+        mu, rho, sigma = (max(x, min(s.growth * x, _PENALTY_CAP)) for x in (mu, rho, sigma))
     return G, F, history, stopped_by
 
 
@@ -2295,7 +2241,9 @@ class Result:
     @property
     def slices(self):
         """Names of the slices: the views, then the joint one if there is one."""
-        joint = "joint slice" if "joint" in self.view_names else "joint"
+        joint = "joint"
+        while joint in self.view_names:
+            joint += " slice"
         return [*self.view_names, joint] if self._anchors.joint else list(self.view_names)
 
     @property
@@ -2320,7 +2268,7 @@ class Result:
         """Memberships (n, k) of unseen samples: the shares of their anchors' votes; arguments as in `predict`."""
         given, fitted = _as_tables(views, 0, self.options["join"]), self._anchors.schemes[0].scalings
         mask = _as_mask(mask, given)
-        if isinstance(views, dict) and not sparse.issparse(views):
+        if _is_mapping(views):
             places = _matched(self.view_names, given.view_names, "the views")
             parts = {name: [getattr(given, name)[v] for v in places] for name in ("tables", "where", "feature_names")}
             given = replace(given, **parts)
@@ -2344,12 +2292,12 @@ class Result:
         model = self._anchors, self._slice_memberships(), means
         if given.chunks is None:
             return _voted((given, mask), model, n_jobs)
-        shared = _shared(model)
-        parts = [_delayed(_voted, source, shared) for source in _sources(given, mask)]
+        shared = _dask("delayed", model, traverse=False)
+        parts = [_dask("delayed", _voted)(source, shared) for source in _sources(given, mask)]
         return _as_dask(parts, given.chunks, self.memberships.shape[1:], float)
 
     def score(self, y_true):
-        """The scores of the labels against (n,) classes, see `agtf.score`."""
+        """The scores of the labels against (n,) classes in the order of the samples, see `agtf.score`."""
         self._check_kept()
         return score(y_true, self.labels)
 
@@ -2358,7 +2306,7 @@ class Result:
         if self._sources is None:
             return self
         index, weight = map(np.concatenate, zip(*self._graphs(self._sources)))
-        labels, memberships = _computed([self.labels, self.memberships])
+        labels, memberships = _dask("compute", self.labels, self.memberships)
         found = dict(labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None)
         return Result(**(vars(self) | found))
 
@@ -2369,8 +2317,8 @@ class Result:
     def _graphs(self, sources):
         """[(indices, weights), ...] of chunks of rows, which a result of dask arrays does not keep."""
         self._check_kept()
-        shared = _shared(self._anchors)
-        return _computed([_delayed(_graph, source, shared) for source in sources])
+        shared = _dask("delayed", self._anchors, traverse=False)
+        return _dask("compute", *[_dask("delayed", _graph)(source, shared) for source in sources])
 
     def _graph_of(self, i):
         """A sample's anchors and weights."""
@@ -2391,7 +2339,10 @@ class Result:
             if (self.sample_names or []).count(i) != 1:
                 raise KeyError(f"no one sample is called {i!r}")
             i = self.sample_names.index(i)
-        return _explain(self, range(len(self.labels))[i])
+        n = len(self.labels)
+        if not isinstance(i, Integral) or not -n <= i < n:
+            raise IndexError(f"there is no sample {i!r}: give a name, or a number from 0 to {n - 1}")
+        return _explain(self, int(i) % n)
 
     def describe(self, cluster=None):
         """What the clusters are, a `Description`; or one cluster in full. -1 stands for none.
@@ -2479,6 +2430,8 @@ def load(path):
 def _matched(old, new, what, whose="that the model was fitted on"):
     """The places of the old names, those `whose` they are, among the new ones, which must be the same."""
     at = {name: place for place, name in enumerate(new)}
+    if len(at) < len(new) or len(set(old)) < len(old):
+        raise ValueError(f"{what} can't be matched with those {whose}: a name stands twice")
     absent, unknown = [name for name in old if name not in at], sorted(set(new) - set(old))
     if absent or unknown:
         differ = f"{len(absent)} absent {absent[:3]}, {len(unknown)} unknown {unknown[:3]}"
@@ -2542,7 +2495,8 @@ _OPTIONS = {  # the words that an option may be, the type and the least value of
 # The options resolved for n samples in V views: nothing is "auto" but lambda1 and lambda2, which depend on the start.
 # `schemes` are pairs of words, one per view, and of draws of anchors that see the views so; `m` anchors are in a draw.
 _Settings = namedtuple(
-    "_Settings", "k schemes anchors m draws neighbours joint init in_given_order norm lambda1 lambda2 penalty rng"
+    "_Settings",
+    "k schemes anchors m draws neighbours joint init in_given_order norm lambda1 lambda2 penalty growth tol rng",
 )
 _NEIGHBOURS = 8  # 5 to 12 measure alike
 
@@ -2614,7 +2568,7 @@ def _resolve(o, n, V, fewest=2):
     penalty = m * draws / k if o.penalty == "auto" else float(o.penalty)
     return _Settings(
         k, schemes, anchors, m, int(draws), neighbours, joint, init, in_given_order, norm, lambda1, lambda2, penalty,
-        check_random_state(rng),
+        float(o.growth), float(o.tol), check_random_state(rng),
     )  # fmt: skip
 
 
@@ -2717,31 +2671,33 @@ def _cluster(tables, mask, o, fewest):
             raise MemoryError(f"{need}, this machine has {there:.1f} GiB: {hint}")
     if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
-        warnings.warn(f'axis="sample" takes a DFT over the samples: {known}', UserWarning, stacklevel=3)
+        _warn(f'axis="sample" takes a DFT over the samples: {known}')
     if o.impute:
         _fill_holes(tables, mask)
     progress = _Progress(o.verbose)
     with _limits(o.n_jobs):
         rows, at, anchors = _prepare(tables, mask, s, progress)
-        rows.join_others(anchors)
+        if tables.chunks is not None:
+            rows.join_others(anchors)
         progress("finding a start")
         mass = rows.sum(_mass, anchors.m)
         scale = _simplex_scale(mass, s.k) if o.normalize else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
         rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
         StH, F, clarity = _start(rows, at, anchors, s)
-        rows.settle()
-        lambda1, lambda2 = s.lambda1, s.lambda2
-        if lambda1 == "auto":
-            gram = rows.sum(lambda block: (block.H.T @ block.H).astype(float))
-            lambda1 = _automatic_lambda(_leading(gram, s.norm, rows), s.penalty, _SHARE_H, s.norm.p)
-        if lambda2 == "auto":
-            lambda2 = _automatic_lambda(_leading(_gram(F), s.norm, F), s.penalty, _SHARE_G, s.norm.p)
+        if tables.chunks is not None:
+            rows.settle()
+        if s.lambda1 == "auto":
+            leading = _leading(rows.sum(lambda block: (block.H.T @ block.H).astype(float)), s.norm, rows)
+            s = s._replace(lambda1=_automatic_lambda(leading, s.penalty, _SHARE_H, s.norm.p))
+        if s.lambda2 == "auto":
+            leading = _leading(F.T @ F, s.norm, F)
+            s = s._replace(lambda2=_automatic_lambda(leading, s.penalty, _SHARE_G, s.norm.p))
 
         def watch(iteration, gap, G, F, history):
             # Gaps shrink like powers of the penalties, so their logarithm tells how far the way is.
             gaps.append(gap)
-            first, least, last = np.log(np.maximum([gaps[0], min(gaps), o.tol], 1e-300))
+            first, least, last = np.log(np.maximum([gaps[0], min(gaps), s.tol], 1e-300))
             share = min((first - least) / (first - last), 1.0) if first > last else 1.0
             progress.show(share, f"iteration {iteration}, gap {gap:.1e}")
             if o.callback is None:
@@ -2753,8 +2709,7 @@ def _cluster(tables, mask, o, fewest):
         progress("iterating")
         gaps, different = [], len(rows.data.distinct)
         iterations = int(o.max_iter) if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
-        run = _Run(s.norm, lambda1, lambda2, s.penalty, float(o.growth), float(o.tol), iterations, watch)
-        G, F, history, stopped_by = _algorithm1(rows, StH, F, run)
+        G, F, history, stopped_by = _algorithm1(rows, StH, F, s, iterations, watch)
         progress("reading off")
         found, together, empty = _read_off(rows, at, anchors, G, s)
     progress("done")
@@ -2763,14 +2718,14 @@ def _cluster(tables, mask, o, fewest):
     for name in ("n_clusters", "feature_names", "callback", "verbose", "n_jobs"):  # which tell nothing about the result
         del options[name]
     options |= {"n_anchors": anchors.m // anchors.draws, "n_draws": anchors.draws, "joint": s.joint}
-    options |= {"n_neighbors": anchors.neighbours, "lambda1": lambda1, "lambda2": lambda2, "penalty": s.penalty}
+    options |= {"n_neighbors": anchors.neighbours, "lambda1": s.lambda1, "lambda2": s.lambda2, "penalty": s.penalty}
     result = Result(
         **found, clarity=clarity, n_iter=len(history["fit"]), stopped_by=stopped_by, history=history, options=options,
         view_names=tables.view_names, feature_names=tables.feature_names, sample_names=tables.sample_names,
         seconds=progress.seconds,
     )  # fmt: skip
     for message, kind in _doubts(result, together, empty, different):
-        warnings.warn(message, kind, stacklevel=3)
+        _warn(message, kind)
     return result
 
 
@@ -2902,10 +2857,12 @@ def _doubts(result, together, empty, different):
         residuals = ", ".join(f"{name} {result.history[name][-1]:.1e}" for name in HISTORY[:3])
         failed = f"no convergence in max_iter={result.n_iter} iterations, residuals {residuals}"
         yield f"{failed}: raise max_iter or tol", ConvergenceWarning
-    if result.n_iter and together < 0.5:
-        blamed = "lambda2" if result.anchor_memberships.max(axis=2).mean() < 1.5 / k else "lambda1"
+    certain, there = result.anchor_memberships.max(axis=2).mean(), 1 < k <= len(result.labels) / 2
+    if result.n_iter and there and (together < 0.5 or certain < 1.01 / k):
+        blamed = "lambda2" if certain < 1.5 / k else "lambda1"
         apart = f"the factors have come apart: {together:.0%} of the anchors are in the cluster that they vote for"
-        yield f"{apart}; {blamed}={result.options[blamed]:.3g} is probably too large", UserWarning
+        hint = f"; {blamed}={result.options[blamed]:.3g} is probably too large" if result.options[blamed] else ""
+        yield apart + hint, UserWarning
 
 
 class _Progress:
@@ -3010,16 +2967,14 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
 
 def _is_one_table(X):
     """Whether X is one table in memory, of which scikit-learn can tell whether it is right."""
-    if isinstance(X, dict):
-        return sparse.issparse(X)
-    several = isinstance(X, (list, tuple)) and len(X) > 0 and getattr(X[0], "ndim", 0) == 2
-    return not several and not _is_dask(X)
+    several = isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
+    return not several and not _is_mapping(X) and not _is_dask(X)
 
 
 Suggestion = namedtuple("Suggestion", "candidates scores spectrum")
 
 
-def suggest_k(views, k_max=20, *, mask=None, join="inner", scale="auto", random_state=0, n_jobs=None):
+def suggest_k(views, k_max=20, *, mask=None, join="inner", impute=None, scale="auto", random_state=0, n_jobs=None):
     """Numbers of clusters that the data suggest, from gaps in the spectrum of their anchor graphs.
 
     k clusters that are hardly joined make k eigenvalues close to 1 and a drop after them. The score of k is the log of
@@ -3036,9 +2991,14 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", scale="auto", random_
     """
     tables = _as_tables(views, join=join)
     k_max = _whole("k_max", k_max, 2, tables.n - 1, f"lie between 2 and the number of samples less one, {tables.n - 1}")
-    s = _resolve(AGTF(k_max, scale=scale, random_state=random_state), tables.n, len(tables.tables))
+    o, mask = AGTF(k_max, impute=impute, scale=scale, random_state=random_state), _as_mask(mask, tables)
+    s = _resolve(o, tables.n, len(tables.tables))
+    if impute:
+        if tables.chunks is not None:
+            raise ValueError("impute needs all rows in one place: fill the holes of dask arrays yourself")
+        _fill_holes(tables, mask)
     with _limits(n_jobs):
-        rows, _, anchors = _prepare(tables, _as_mask(mask, tables), s, _Progress(0))
+        rows, _, anchors = _prepare(tables, mask, s, _Progress(0))
         parts = [p.share**2 for p in _projections(rows.near.head(_SAMPLE), anchors, k_max, k_max + 1, s.rng)]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
@@ -3066,38 +3026,31 @@ def _profile(data, labels, k):
         size = max(4096, len(rows) // min(32, 1 + table.size // (3 * k * table.shape[1])))
         return _pooled(_map_rows(lambda lo, hi: _moments(table[rows[lo:hi]], label[lo:hi], k), len(rows), size))
 
-    return _in_units([of_view(v) for v in np.argsort(data.slots)])
-
-
-def _in_units(moments):
-    """Count, mean and variance of each cluster, per view, from pooled `_moments`."""
-    return [(count, row + mean, variance) for count, row, mean, variance in moments]
+    return [of_view(v) for v in np.argsort(data.slots)]
 
 
 @np.errstate(over="ignore", invalid="ignore")  # values too large to square have no variance
 def _moments(rows, label, k):
-    """Of each cluster in a block of rows the count (k,), a row, the mean less that row, the variance, (k, d) each."""
-    count, row, mean, variance = np.bincount(label, minlength=k), *np.zeros((3, k, rows.shape[1]))
+    """Of each cluster in a block of rows the count (k,), the mean and the variance, (k, d) each."""
+    count, mean, variance = np.bincount(label, minlength=k), *np.zeros((2, k, rows.shape[1]))
     for c in np.flatnonzero(count):
         some = rows[label == c].astype(float)
         if sparse.issparse(some):
             mean[c], variance[c] = mean_variance_axis(some, axis=0)
         else:
-            row[c] = some[0]  # differences from it have no offset that would cost digits
-            some -= row[c]
-            mean[c], variance[c] = some.mean(axis=0), some.var(axis=0)
-    return count, row, mean, variance
+            shifted = some - some[0]  # differences from one row have no offset that would cost digits
+            mean[c], variance[c] = some[0] + shifted.mean(axis=0), shifted.var(axis=0)
+    return count, mean, variance
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _pooled(moments):
     """The `_moments` of all blocks together."""
-    counts, rows, means, variances = map(np.array, zip(*moments))
-    count, row = counts.sum(axis=0), rows[(counts > 0).argmax(axis=0), np.arange(counts.shape[1])]
-    means += rows - row
+    counts, means, variances = map(np.array, zip(*moments))
+    count, first = counts.sum(axis=0), means[(counts > 0).argmax(axis=0), np.arange(counts.shape[1])]
     weight = counts[:, :, None] / np.maximum(count, 1)[:, None]
-    mean = (weight * means).sum(axis=0)
-    return count, row, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
+    mean = first + (weight * (means - first)).sum(axis=0)
+    return count, mean, (weight * (variances + (means - mean) ** 2)).sum(axis=0)
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -193,35 +193,15 @@ def polar(B, previous):
     """Limit of the polar factor of B + eps * previous for eps -> 0: Lambda V^H of (solveH) where B has full rank.
 
     Where B is rank deficient, (solveH4) leaves the images of its null space open; `previous` decides them. What it
-    sends into the range of B or to zero stays open too: its axes are matched with what is left, one by one.
+    sends into the range of B or to zero stays open too, and any fixed matrix decides that.
     """
-    U, sigma, Vh = np.linalg.svd(B, full_matrices=False)
-    kept = sigma > 1e-7 * np.sqrt(np.sum(sigma**2))
-    if kept.all():
-        return U @ Vh
-    H = U[:, kept] @ Vh[kept]  # a partial isometry: H H^H and H^H H are the projections on what is used
-    D = previous - H @ (H.conj().T @ previous)
-    D = D - D @ (H.conj().T @ H)
-    P, sigma, Rh = np.linalg.svd(D, full_matrices=False)
-    kept = sigma > 1e-7 * np.sqrt(np.sum(np.abs(previous) ** 2))
-    H = H + P[:, kept] @ Rh[kept]
-    K = B.shape[1]
-    images, sources = (remaining_axes(np.eye(len(M)) - M, K) for M in (H @ H.conj().T, H.conj().T @ H))
-    for image, source in zip(images, sources):
-        H = H + np.outer(image, source.conj())
+    H = np.zeros_like(B)  # a partial isometry: H H^H and H^H H are the projections on what is used
+    for X in (B, previous, np.random.RandomState(0).uniform(size=B.shape)):
+        D = (np.eye(len(H)) - H @ H.conj().T) @ X @ (np.eye(B.shape[1]) - H.conj().T @ H)
+        U, sigma, Vh = np.linalg.svd(D, full_matrices=False)
+        kept = sigma > 1e-7 * np.sqrt(np.sum(np.abs(X) ** 2))
+        H = H + U[:, kept] @ Vh[kept]
     return H
-
-
-def remaining_axes(projection, K):
-    """The first K coordinate axes as a projection sees them, made orthogonal in turn, the short ones left out."""
-    axes = []
-    for i in range(K):
-        axis = projection[:, i]
-        if axis[i].real > 1 / (2 * K):  # its squared length
-            axis = axis / np.sqrt(axis[i].real)
-            projection = projection - np.outer(axis, axis.conj())
-            axes.append(axis)
-    return axes
 
 
 def update_Q(H, Y1, mu):

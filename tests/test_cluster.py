@@ -407,7 +407,7 @@ def factors_after_five_iterations(**options):
     "options",
     [
         dict(axis="lateral"), dict(axis="view"), dict(p=1.0), dict(lambda1=2.0), dict(lambda2=2.0), dict(penalty=1.0),
-        dict(growth=2.0), dict(normalize=False), dict(fft_norm="backward"),
+        dict(growth=3.0), dict(normalize=False), dict(fft_norm="backward"),
     ],
     ids=str,
 )  # fmt: skip

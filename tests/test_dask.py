@@ -345,15 +345,15 @@ def test_warnings_are_those_of_memory():
 
 
 def test_an_interrupt_leaves_nothing_behind(client, digits, monkeypatch):
-    computed, calls = agtf._computed, []
+    dask, calls = agtf._dask, []
 
-    def interrupted(tasks):
-        calls.append(len(tasks))
+    def interrupted(name, *arguments, **options):
+        calls.extend([name] * (name == "compute"))
         if len(calls) == 20:
             raise KeyboardInterrupt
-        return computed(tasks)
+        return dask(name, *arguments, **options)
 
-    monkeypatch.setattr(agtf, "_computed", interrupted)
+    monkeypatch.setattr(agtf, "_dask", interrupted)
     gc.collect()
     before = held(client)  # of other tests
     with client.as_current():

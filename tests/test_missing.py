@@ -288,7 +288,7 @@ def test_single_holes_are_filled_if_asked_for(problem, form):
     holes[0][[3, 40], [1, 0]] = np.nan
     holes[1][7] = np.nan  # a whole row is a sample that was not seen, and stays so
     given = [form(view) for view in holes]
-    with pytest.raises(ValueError, match=r'views\[0\] contains NaN .* use impute="mean"'):
+    with pytest.raises(ValueError, match=r'views\[0\] contains NaN .* fill NaN with impute="mean"'):
         agtf.cluster(given, 3)
     result = agtf.cluster(given, 3, impute="mean")
     by_hand = [view.copy() for view in holes]

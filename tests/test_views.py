@@ -1,5 +1,7 @@
 """What comes in: tables matched by their names, numbers that can't be told apart, options refused before any work."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -479,3 +481,75 @@ def test_descriptions_compare_by_identity_and_samples_have_numbers():
     with pytest.raises(IndexError):
         result.explain(60)
     assert result.explain(-1).sample == 59
+
+
+def seen_in_views(result):
+    return [int(count.sum()) for count, _, _ in result._profile]
+
+
+def test_masks_are_matched_by_label_also_where_labels_repeat_or_only_count():
+    views, _ = blobs(n=90)
+    seen = np.ones((90, 2), bool)
+    seen[:30, 0] = False
+    twice = [f"patient {i // 2}" for i in range(90)]
+    frames = [pd.DataFrame(view, index=twice) for view in views]
+    assert seen_in_views(agtf.cluster(frames, 3, mask=pd.DataFrame(seen, index=twice))) == [60, 90]
+    with pytest.raises(ValueError, match="the rows of mask can't be matched with those of the views: a name stands twice"):
+        agtf.cluster(frames, 3, mask=pd.DataFrame(seen, index=twice).sample(frac=1, random_state=0))
+    frames, mask = [pd.DataFrame(view) for view in views], pd.DataFrame(seen)
+    plain, mixed = (agtf.cluster(frames, 3, mask=m) for m in (mask, mask.sample(frac=1, random_state=0)))
+    np.testing.assert_allclose(plain._profile[0][1], mixed._profile[0][1])
+    turned = pd.DataFrame(seen[:, ::-1], columns=["view 1", "view 0"])
+    assert seen_in_views(agtf.cluster(views, 3, mask=turned)) == [60, 90]
+
+
+def test_columns_that_repeat_a_name_are_told_apart():
+    views, _ = blobs(n=60, widths=(3, 4))
+    frame = pd.DataFrame(views[0], columns=["a", "b", "a"])
+    result = agtf.cluster([frame, views[1]], 3)
+    assert result.feature_names[0] == ["a", "b", "a (2)"]
+    np.testing.assert_array_equal(result.predict([frame, views[1]]), result.predict(views))
+    named = agtf.cluster([frame.set_axis(list("abc"), axis=1), views[1]], 3)
+    with pytest.raises(ValueError, match=r"1 absent \['c'\], 1 unknown \['a \(2\)'\]"):
+        named.predict([frame, views[1]])
+
+
+def test_a_mapping_is_a_dict_of_views(tmp_path):
+    views, _ = blobs(n=60)
+    np.savez(tmp_path / "views.npz", first=views[0], second=views[1])
+    with np.load(tmp_path / "views.npz") as file:
+        result = agtf.cluster(file, 3)
+        assert result.view_names == ["first", "second"]
+        np.testing.assert_array_equal(result.predict(file), agtf.cluster(views, 3).predict(views))
+
+
+def test_estimators_take_views_as_nested_lists():
+    views, _ = blobs(n=60)
+    nested = [view.tolist() for view in views]
+    np.testing.assert_array_equal(agtf.AGTF(3).fit(nested).labels_, agtf.cluster(views, 3).labels)
+
+
+@pytest.mark.parametrize("factor", [1e18, 1e-18])
+def test_wide_views_without_a_scale_have_narrower_limits(factor):
+    wide = factor * np.random.default_rng(0).normal(size=(60, 150))
+    with pytest.raises(ValueError, match=r"too (large|small) to square: use scale"):
+        agtf.cluster([wide], 3, scale=None)
+
+
+def test_suggest_k_fills_holes_if_asked():
+    views, _ = blobs(n=90)
+    views[0][5, 0] = np.nan
+    with pytest.raises(ValueError, match='fill NaN with impute="mean"'):
+        agtf.suggest_k(views, 6)
+    assert agtf.suggest_k(views, 6, impute="mean").candidates[0] == 3
+    with pytest.raises(IndexError, match="no sample 90: give a name, or a number from 0 to 89"):
+        agtf.cluster(views, 3, impute="mean").explain(90)
+
+
+def test_a_warning_of_suggest_k_points_at_its_caller():
+    views, _ = blobs(n=60)
+    views[1][4:] = np.nan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        agtf.suggest_k(views, 5)
+    assert {warning.filename for warning in caught} == {__file__} and "in common" in str(caught[0].message)

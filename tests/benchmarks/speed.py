@@ -93,9 +93,10 @@ def seconds_per_iteration(rows, y, m, V, K, iterations):
     for name in ("H", "z", "w", "J"):
         rows.spread(name, H.copy())
     norm = agtf._Norm(0.5, "cluster", "backward", (V, K))
-    run = agtf._Run(norm, **OPTIONS, tol=0.0, max_iter=iterations + 1, watch=watch)
+    settings = SimpleNamespace(norm=norm, **OPTIONS, tol=0.0)
     with agtf._limits():
-        G, *_ = agtf._algorithm1(rows, rows.sum(agtf._transposed_times, m), F, run)
+        StH = rows.sum(agtf._transposed_times, m)
+        G, *_ = agtf._algorithm1(rows, StH, F, settings, iterations + 1, watch)
     return np.diff(times), rows.gather("H"), G
 
 
