@@ -494,7 +494,7 @@ def test_masks_are_matched_by_label_also_where_labels_repeat_or_only_count():
     twice = [f"patient {i // 2}" for i in range(90)]
     frames = [pd.DataFrame(view, index=twice) for view in views]
     assert seen_in_views(agtf.cluster(frames, 3, mask=pd.DataFrame(seen, index=twice))) == [60, 90]
-    with pytest.raises(ValueError, match="the rows of mask can't be matched with those of the views: a name stands twice"):
+    with pytest.raises(ValueError, match="rows of mask can't be matched .*: a name stands twice"):
         agtf.cluster(frames, 3, mask=pd.DataFrame(seen, index=twice).sample(frac=1, random_state=0))
     frames, mask = [pd.DataFrame(view) for view in views], pd.DataFrame(seen)
     plain, mixed = (agtf.cluster(frames, 3, mask=m) for m in (mask, mask.sample(frac=1, random_state=0)))
