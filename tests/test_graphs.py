@@ -1,12 +1,14 @@
 """Anchor graphs and their spectra, against plain twins."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import naive
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from conftest import blobs, needs_jit
+from conftest import blobs, needs_jit, random_graph
+from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
 import agtf
@@ -322,3 +324,22 @@ def test_the_longer_diffusion_is_chosen_for_small_clusters_beside_big_ones(sizes
     views = [2.2 * rng.normal(size=(len(sizes), d))[y] + rng.normal(size=(len(y), d)) for d in (8, 6)]
     result = agtf.cluster(views, len(sizes))
     assert agtf.score(y, result.labels)["ARI"] > 0.97
+
+
+def test_loads_of_anchors_are_the_weights_of_their_edges_by_cluster():
+    rng = np.random.default_rng(0)
+    (index, weight), _ = random_graph(30, 9, 2, 4, rng)
+    labels, plain = rng.integers(0, 3, 30), np.zeros((2, 9, 3))
+    for i, v, t in np.ndindex(index.shape):
+        plain[v, index[i, v, t], labels[i]] += weight[i, v, t]
+    loads = agtf._anchor_loads(SimpleNamespace(index=index, weight=weight), labels, 9, 3)
+    np.testing.assert_allclose(loads, plain)
+    np.testing.assert_allclose(loads.sum(axis=2), agtf._mass(SimpleNamespace(index=index, weight=weight), 9))
+
+
+def test_seeds_know_the_columns_that_are_nearest_to_them():
+    X = np.random.default_rng(0).normal(size=(7, 200)).astype(np.float32)
+    seeds = np.empty(12, np.intp)
+    owner = agtf._spread_out(X, np.random.default_rng(1).uniform(size=(12, 2)), seeds)
+    assert len(set(seeds)) == 12
+    np.testing.assert_array_equal(owner, cdist(X.T, X.T[seeds]).argmin(axis=1))
