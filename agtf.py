@@ -3901,9 +3901,8 @@ def _demo(output, verbose):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one view alone is not clear, and that is the point
         rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(names, views)}
-    scores = {name: score(y, labels) for name, labels in rows.items()}
-    table = [[name, *(f"{x:.3f}" for x in some.values())] for name, some in scores.items()]
-    print(_text_table(["", *scores["AGTF, all views"]], table), result.describe(), sep="\n")
+    table = [[name, *(f"{x:.3f}" for x in score(y, labels).values())] for name, labels in rows.items()]
+    print(_text_table(["", *score(y, y)], table), result.describe(), sep="\n")
     plot_gallery(result, views[0].reshape(-1, 8, 8)).figure.savefig(output, dpi=110)
     print(f"picture: {output}")
 
@@ -3920,45 +3919,39 @@ def _show(paths):
 
 def _run(given, verbose):
     """Cluster the data files, or predict, and write what was asked for, every file whole or not at all."""
-    for path in filter(os.path.exists, filter(None, (given.output, given.report, given.save))):
-        if any(os.path.samefile(path, other) for other in filter(None, [*given.data, given.predict])):
-            raise ValueError(f"{path} is an input file, choose another output")
     views, y = load_views(given.data, names=given.names or bool(given.predict))
-    if not given.names:
-        views = list(views.values()) if isinstance(views, dict) else views  # columns that the model names are matched
+    known = np.array([]) if y is None else y[y == y]  # NaN, the class of samples without one, differs from itself
+    views = list(views.values()) if given.predict and not given.names else views  # whose columns the model matches
     tables = _as_tables(views)
     names = (f"{name} ({table.shape[1]})" for name, table in zip(tables.view_names, tables.tables))
     print(f"{tables.n} samples, {len(tables.tables)} views: {', '.join(names)}")
-    k, outputs = given.clusters, {}
+    outputs = {}
     if given.predict:
-        with open(given.predict, "rb") as file:
-            try:
-                model = load(file)
-            except Exception as error:  # a damaged file can make the reader raise anything
-                raise ValueError(f"{given.predict} is no saved result: {error}") from error
-        memberships = model.predict_memberships(views)
+        memberships = load(given.predict).predict_memberships(views)
         labels = memberships.argmax(axis=1)
     else:
-        if k is None and y is None:
-            raise ValueError(f"{given.data[0]} has no labels to count: give the number of clusters with -k, or -k auto")
-        if k == "auto":
-            found = suggest_k(views, min(20, tables.n - 1), random_state=given.seed)
+        if given.clusters == "auto":
+            if given.impute:
+                _fill_holes(tables, None)
+            found = suggest_k(tables.tables, min(20, tables.n - 1), random_state=given.seed)
             k, next_best = int(found.candidates[0]), max(found.scores[1:2], default=0.0)
             sure = "clear" if found.scores[0] > 2 * next_best else "a guess"
             drop = ", ".join(f"{1 - np.exp(-x):.0%} after {c}" for c, x in zip(found.candidates[:3], found.scores))
             print(f"k = {k} is {sure}: the graphs' spectrum drops by {drop}")
-        k = len(np.unique(y[y == y])) if k is None else k  # NaN, the class of samples without one, differs from itself
-        result = cluster(views, k, random_state=given.seed, verbose=verbose)
+        elif given.clusters is None and (len(known) == 0 or known.dtype.kind == "f" and (known % 1).any()):
+            raise ValueError(f"{given.data[0]} has no labels to count, whole numbers or text: give -k, or -k auto")
+        else:
+            k = int(given.clusters or len(np.unique(known)))
+        result = cluster(views, k, impute=given.impute, random_state=given.seed, verbose=verbose)
         labels, memberships = result.labels, result.memberships
         outputs = {"report": (given.report, result.report), "model": (given.save, result.save)}
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
-    if y is not None and len(y) == len(labels):
-        scores = score(y[y == y], labels[y == y])
-        print("against the file's labels: " + ", ".join(f"{name} {x:.3f}" for name, x in scores.items()))
+    if len(known) and len(y) == len(labels):
+        scores = (f"{name} {x:.3f}" for name, x in score(known, labels[y == y]).items())
+        print(f"against the file's labels: {', '.join(scores)}")
 
     def write_csv(path):
-        columns = {"sample": tables.sample_names} if given.names and tables.sample_names else {}
-        columns["label"] = labels
+        columns = ({"sample": tables.sample_names} if given.names and tables.sample_names else {}) | {"label": labels}
         if given.memberships:
             columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
         with open(path, "w", encoding="utf-8", newline="") as file:
@@ -3976,26 +3969,33 @@ def _main(arguments=None):
 
     about = "Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture."
     parser = argparse.ArgumentParser(prog="python -m agtf", description=about)
-    add, number = parser.add_argument, lambda text: text if text == "auto" else int(text)
+    add = parser.add_argument
     add("data", nargs="*", help="a .mat or .npz file, or .csv, .parquet or .feather files, one per view")
-    add("-k", "--clusters", type=number, help='how many, or "auto" (default: as many as the labels in the file)')
+    add("-k", "--clusters", help='how many, or "auto" (default: as many as the labels in the file)')
     add("-o", "--output", help="file for the labels, or for the demo's picture")
     add("--memberships", action="store_true", help="write the memberships in all clusters beside the labels")
     add("--names", action="store_true", help="keep the names of views, features and samples that the files give")
     add("--report", metavar="FILE.html", help="write the result as a page for a browser")
     add("--save", metavar="MODEL.npz", help="write the result for agtf.load and --predict")
     add("--predict", metavar="MODEL.npz", help="labels for the data from a saved result; nothing is clustered")
+    add("--impute", action="store_const", const="mean", help='fill single holes with means: impute="mean"')
     add("--seed", type=int, default=0, help="random_state (default: 0)")
     add("--show", action="store_true", help="print what the files hold and what is read, then stop")
     add("--quiet", action="store_true", help="no progress line")
     add("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
-    if (given.predict or not given.data) and (given.clusters or given.report or given.save):
-        parser.error("-k, --report and --save are for data files that are clustered, not for --predict or the digits")
-    if given.predict and not given.data:
-        parser.error("--predict needs data files")
+    clustering = given.clusters or given.impute or given.report or given.save
+    if given.predict and (clustering or not given.data) or clustering and not given.data:
+        parser.error("-k, --impute, --report and --save need data files and no --predict, which needs data files, too")
+    if given.clusters not in (None, "auto") and not given.clusters.isdecimal():
+        parser.error(f"-k must be a whole number or auto, got {given.clusters}")
     verbose = int(not given.quiet and sys.stderr.isatty())
+    outputs = [os.path.realpath(path) for path in (given.output, given.report, given.save) if path]
     try:
+        for path in outputs:
+            taken = [*outputs, *map(os.path.realpath, (*given.data, given.predict or ""))].count(path) > 1
+            if taken or os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
+                raise ValueError(f"{path} cannot be written: an input, given twice, a folder, or in a folder not there")
         if given.show:
             _show(given.data)
         elif given.data:
