@@ -2417,14 +2417,15 @@ def load(path):
             return sparse.csr_array(tuple(x["csr"]), tuple(x["shape"]))
         return _SAVED[x["class"]](**x["fields"]) if "class" in x else x
 
-    with np.load(path, allow_pickle=False) as file:
-        if "facts" not in file:
-            raise ValueError(f"{path} was not written by Result.save")
-        text = str(file["facts"])
-        facts = json.loads(text)
-        if facts["format"] != _FORMAT:
-            raise ValueError(f"{path} was written by agtf {facts['agtf']}, this is {__version__}: it cannot be read")
-        return Result(**json.loads(text, object_hook=read)["result"])
+    with open(path, "rb") as opened:
+        try:
+            file = np.load(opened, allow_pickle=False)
+            facts = json.loads(text := str(file["facts"]))
+            if facts["format"] == _FORMAT:
+                return Result(**json.loads(text, object_hook=read)["result"])
+        except Exception as error:  # another or a damaged file can make the readers raise anything
+            raise ValueError(f"{path} was not written by Result.save, or is damaged: {error}") from error
+    raise ValueError(f"{path} was written by agtf {facts['agtf']}, this is {__version__}: it cannot be read")
 
 
 def _matched(old, new, what, whose="that the model was fitted on"):
@@ -3342,6 +3343,8 @@ def score(y_true, labels):
     1.0
     """
     y_true, labels = np.asarray(y_true), np.asarray(labels)
+    if y_true.shape != labels.shape or labels.ndim != 1 or len(labels) == 0:
+        raise ValueError(f"y_true has shape {y_true.shape}, labels {labels.shape}: give both one label per sample")
     counts = contingency_matrix(y_true, labels)
     (_, false), (missed, both) = pair_confusion_matrix(y_true, labels).astype(float)
     # Without a single pair put together (or belonging together) nothing was put together wrongly.
@@ -3396,10 +3399,11 @@ def load_views(path, views=None, labels=None, names=False):
     paths = [os.fspath(p) for p in ([path] if isinstance(path, (str, os.PathLike)) else path)]
     (contents, y), chosen = _read(paths, labels), [views] if isinstance(views, str) else views or ()
     try:
-        unknown = [name for name in chosen if name not in contents]
-        if unknown:
-            raise ValueError(f"it holds nothing called {unknown[0]!r}")
-        if paths[0].lower().endswith(_TABLES):
+        are_tables = paths[0].lower().endswith(_TABLES)
+        for name in chosen if are_tables else (*chosen, labels):
+            if name not in (None, *contents):
+                raise ValueError(f"it holds nothing called {name!r}")
+        if are_tables:
             found = {name: contents[name] for name in chosen or contents}
         else:
             found, y = _choose(contents, chosen, labels)
@@ -3417,8 +3421,7 @@ def _read(paths, label=None):
     if kinds and kinds <= set(_TABLES):
         return _read_tables(paths, label)
     if len(paths) != 1 or not kinds <= {".mat", ".npz"}:
-        wanted = "one .mat file, one .npz file, or .csv, .parquet or .feather files, one per view"
-        raise ValueError(f"give {wanted}; got {', '.join(paths)}")
+        raise ValueError(f"give one .mat file, one .npz file, or one of {_TABLES} per view; got {', '.join(paths)}")
     with open(paths[0], "rb") as file:
         try:
             if kinds == {".npz"}:
@@ -3450,64 +3453,78 @@ def _read_hdf5(file):
         return {name: value(node) for name, node in opened.items()}
 
 
+def _is_label(name, label):
+    return str(name).lower() in _LABEL_NAMES if label is None else str(name) == label
+
+
 def _read_tables(paths, label):
     """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
     tables, y, order = {}, None, None
     stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
-    for v, path in enumerate(paths):
-        stem = stems[v] if stems.count(stems[v]) == 1 else f"{stems[v]} {v}"
+    for v, (path, stem) in enumerate(zip(paths, stems)):
         try:
-            frame = _read_table(path)
-            if isinstance(frame, np.ndarray):
-                tables[stem] = frame
-                continue
-            names = [x for x in frame if (str(x).lower() in _LABEL_NAMES if label is None else str(x) == label)]
-            labels = [frame.pop(name) for name in names]
-            names = frame.iloc[:, 0].astype(str) if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf" else []
-            numbers = sum(_NUMBER.fullmatch(name.replace(",", ".")) is not None for name in names)
-            if 2 * numbers > len(names):
-                raise ValueError("the first column is mostly numbers, but not all, or with commas for points")
-            if len(names) or frame.shape[1] and frame.columns[0] == "Unnamed: 0":  # text, or the index of to_csv
-                frame = frame.set_index(frame.columns[0])
-            frame = frame.astype(float)
-        except ValueError as error:
+            frame, labels = _read_table(path, label)
+        except (ValueError, csv.Error) as error:
             raise ValueError(f"{path} is not a table of numbers: {error}") from None
-        if type(frame.index).__name__ != "RangeIndex":  # names
+        if type(getattr(frame, "index", None)).__name__ not in ("NoneType", "RangeIndex"):  # names
             samples = frame.index.astype(str)
             order = samples if order is None else order
-            if not samples.is_unique or set(samples) != set(order):
+            if frame.index.hasnans or not samples.is_unique or set(samples) != set(order):
                 raise ValueError(f"{path}: the first column is text, but does not name every sample of {paths[0]} once")
             rows = samples.get_indexer(order)
             frame, labels = frame.set_axis(samples).iloc[rows], [x.iloc[rows] for x in labels]
         y = labels[0].to_numpy() if labels and y is None else y
         if frame.shape[1]:  # a file may hold nothing but labels
-            tables[stem] = frame
+            tables[stem if stems.count(stem) == 1 else f"{stem} {v}"] = frame
     if label is not None and y is None:
         raise ValueError(f"{', '.join(paths)}: there is no column called {label!r}")
     return tables, y
 
 
-def _read_table(path):
-    """A file as a DataFrame; without pandas as an array, if it is a CSV file of nothing but numbers."""
-    kind, options = os.path.splitext(path)[1].lower(), {}
-    if kind == ".csv":
-        with open(path, encoding="utf-8-sig") as file:
-            first = file.readline().strip()
-        separator = max(",;\t", key=re.sub('"[^"]*"', "", first).count)
-        cells = next(csv.reader([first], delimiter=separator), [])
-        is_number = [_NUMBER.fullmatch(cell) is not None or cell.strip().lower() in _HOLES for cell in cells]
-        options = {"sep": separator, "header": None if all(is_number) else 0, "encoding": "utf-8-sig"}
-        counted = [cell for cell in cells if cell]
-        counts = len(counted) > 1 and counted == list(map(str, range(len(counted))))
-        if counts or len(cells) > 1 and not is_number[0] and all(is_number[1:]):
-            raise ValueError("the first line may be names or data; put a line above it that names the columns")
+def _read_table(path, label):
+    """A DataFrame of numbers, or without pandas an array if a CSV file has nothing else; labels in a list, if any."""
+    kind = os.path.splitext(path)[1].lower()
+    options = _csv_options(path, label) if kind == ".csv" else {}
     try:
         import pandas
     except ImportError:
-        if options and all(is_number):
-            return np.loadtxt(path, delimiter=separator, ndmin=2, encoding="utf-8-sig")
+        if options.get("header", 0) is None:
+            return np.loadtxt(path, delimiter=options["sep"], ndmin=2, encoding="utf-8-sig"), []
         raise ValueError("install pandas to read names, text, holes and other files than .csv") from None
-    return getattr(pandas, f"read_{kind[1:]}")(path, **options)
+    frame = getattr(pandas, f"read_{kind[1:]}")(path, **options)
+    found = [name for name in frame if _is_label(name, label)]
+    if len(found) > 1:
+        raise ValueError(f"{' and '.join(found)} may be labels: keep one, or choose labels={found[-1]!r}")
+    labels = [frame.pop(name) for name in found]
+    names = frame.iloc[:, 0].dropna() if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf" else []
+    if 2 * sum(_NUMBER.fullmatch(str(name).replace(",", ".")) is not None for name in names) > len(names):
+        raise ValueError("the first column is mostly numbers, but not all, or with commas for points")
+    if len(names) or frame.shape[1] and frame.columns[0] == "Unnamed: 0":  # text, or the index of to_csv
+        frame = frame.set_index(frame.columns[0])
+    if not frame.shape[1] and not labels:
+        raise ValueError("its only column is text; columns are separated by commas, semicolons or tabs")
+    return frame.astype(float), labels
+
+
+def _csv_options(path, label):
+    """How pandas is to read a CSV file, from its first two lines that are not blank."""
+    with open(path, encoding="utf-8-sig") as file:
+        lines = [next(filter(str.strip, file), '""') for _ in range(2)]
+    separator = max(",;\t", key=re.sub('"[^"]*"', "", lines[0]).count)
+    first, second = (next(csv.reader([line], delimiter=separator, skipinitialspace=True)) for line in lines)
+    *is_number, starts = [bool(_NUMBER.fullmatch(x)) or x.strip().lower() in _HOLES for x in (*first, second[0])]
+    counted, named = [cell for cell in first if cell], not all(is_number)
+    counts = len(counted) > 1 and any(counted == [str(lo + c) for c in range(len(counted))] for lo in (0, 1))
+    if counts or len(first) > 1 and not is_number[0] and all(is_number[1:]):
+        raise ValueError("the first line may be names or data; put a line of names above it, or in its place")
+    more = second[len(first) :] if named else []  # than the first line, in which R leaves out the name of the names,
+    ended = starts and not any(more)  # or because all others end in a separator
+    if not ended and (len(more) > 1 or more and first[0].startswith("#")):
+        raise ValueError("the first line has fewer cells than the second: leave out comments, and name every column")
+    holes = {name: _HOLES for name in first if not _is_label(name, label)} if named else _HOLES
+    options = {"sep": separator, "header": 0 if named else None, "na_values": holes, "skipinitialspace": True}
+    names = {"index_col": False} if ended else {"names": ["Unnamed: 0", *first]}
+    return options | {"encoding": "utf-8-sig"} | (names if more else {})
 
 
 def _listing(contents):
@@ -3522,17 +3539,12 @@ def _listing(contents):
 
 def _choose(contents, chosen, label):
     """The views by name, samples as rows, and the labels or None."""
-    if label not in (None, *contents):
-        raise ValueError(f"it holds nothing called {label!r}")
-    cells = {name: list(x.ravel()) if x.dtype == object else [x] for name, x in contents.items()}
-    labels, y = [label], np.array([])
-    if label is None:
-        labels = [name for name in contents if name.lower() in _LABEL_NAMES and name not in chosen]
-    for name in labels:  # one text per cell, or a vector that all cells repeat
-        some = cells.pop(name)
+    y, cells = np.array([]), {name: list(x.ravel()) if x.dtype == object else [x] for name, x in contents.items()}
+    for name in [name for name in contents if _is_label(name, label) and (label or name not in chosen)]:
+        some = cells.pop(name)  # one text per cell, or a vector that all cells repeat
         if contents[name].dtype == object and all(cell.dtype.kind == "U" for cell in some):
             y = max(y, np.array(["".join(cell) for cell in some]), key=len)
-        elif some[0].dtype.kind in "biufU" and all(np.array_equal(cell, some[0]) for cell in some):
+        elif some[0].dtype.kind in "biufU" and all(np.array_equal(x, some[0], equal_nan=True) for x in some[1:]):
             y = max(y, some[0].ravel() if some[0].size in some[0].shape else y, key=len)
     if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
@@ -3548,8 +3560,7 @@ def _choose(contents, chosen, label):
     shapes = [view.shape for view in views.values()]
     n = n or next((sizes[0] for sizes in zip(*shapes) if len(set(sizes)) == 1), 0)
     if any(n not in shape for shape in shapes):
-        number = f"number of samples {n}" if n else "number of samples"
-        raise ValueError(f"it holds views whose shapes {', '.join(map(str, shapes))} share no {number}")
+        raise ValueError(f"views of shapes {', '.join(map(str, shapes))} share no number of samples {n or ''}".rstrip())
     if index and len(index) != len(views):
         raise ValueError(f"there are {len(views)} views, but `index` lists the samples seen in {len(index)}")
     turned = {shape[0] != n for shape in shapes if shape != (n, n)} == {True}  # a square table lies as the others do
@@ -3586,8 +3597,7 @@ def _guess_views(contents, cells, n):
 
     views = []
     for name in arrays or matrices:
-        others = (cells[view] for view in views)
-        if not any(len(x) == len(cells[name]) and all(map(same, x, cells[name])) for x in others):
+        if not any(len(cells[x]) == len(cells[name]) and all(map(same, cells[x], cells[name])) for x in views):
             views.append(name)
     if not views:
         raise ValueError("it holds no views: expected a cell array of matrices, or one matrix per view")
@@ -3844,9 +3854,8 @@ def _demo(output, verbose):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one view alone is not clear, and that is the point
         rows |= {f"AGTF, {name} only": cluster([view], 10).labels for name, view in zip(names, views)}
-    scores = {name: score(y, labels) for name, labels in rows.items()}
-    table = [[name, *(f"{x:.3f}" for x in some.values())] for name, some in scores.items()]
-    print(_text_table(["", *scores["AGTF, all views"]], table), result.describe(), sep="\n")
+    table = [[name, *(f"{x:.3f}" for x in score(y, labels).values())] for name, labels in rows.items()]
+    print(_text_table(["", *score(y, y)], table), result.describe(), sep="\n")
     plot_gallery(result, views[0].reshape(-1, 8, 8)).figure.savefig(output, dpi=110)
     print(f"picture: {output}")
 
@@ -3863,45 +3872,39 @@ def _show(paths):
 
 def _run(given, verbose):
     """Cluster the data files, or predict, and write what was asked for, every file whole or not at all."""
-    for path in filter(os.path.exists, filter(None, (given.output, given.report, given.save))):
-        if any(os.path.samefile(path, other) for other in filter(None, [*given.data, given.predict])):
-            raise ValueError(f"{path} is an input file, choose another output")
     views, y = load_views(given.data, names=given.names or bool(given.predict))
-    if not given.names:
-        views = list(views.values()) if isinstance(views, dict) else views  # columns that the model names are matched
+    known = np.array([]) if y is None else y[y == y]  # NaN, the class of samples without one, differs from itself
+    views = list(views.values()) if given.predict and not given.names else views  # whose columns the model matches
     tables = _as_tables(views)
     names = (f"{name} ({table.shape[1]})" for name, table in zip(tables.view_names, tables.tables))
     print(f"{tables.n} samples, {len(tables.tables)} views: {', '.join(names)}")
-    k, outputs = given.clusters, {}
+    outputs = {}
     if given.predict:
-        with open(given.predict, "rb") as file:
-            try:
-                model = load(file)
-            except Exception as error:  # a damaged file can make the reader raise anything
-                raise ValueError(f"{given.predict} is no saved result: {error}") from error
-        memberships = model.predict_memberships(views)
+        memberships = load(given.predict).predict_memberships(views)
         labels = memberships.argmax(axis=1)
     else:
-        if k is None and y is None:
-            raise ValueError(f"{given.data[0]} has no labels to count: give the number of clusters with -k, or -k auto")
-        if k == "auto":
-            found = suggest_k(views, min(20, tables.n - 1), random_state=given.seed)
+        if given.clusters == "auto":
+            if given.impute:
+                _fill_holes(tables, None)
+            found = suggest_k(tables.tables, min(20, tables.n - 1), random_state=given.seed)
             k, next_best = int(found.candidates[0]), max(found.scores[1:2], default=0.0)
             sure = "clear" if found.scores[0] > 2 * next_best else "a guess"
             drop = ", ".join(f"{1 - np.exp(-x):.0%} after {c}" for c, x in zip(found.candidates[:3], found.scores))
             print(f"k = {k} is {sure}: the graphs' spectrum drops by {drop}")
-        k = len(np.unique(y[y == y])) if k is None else k  # NaN, the class of samples without one, differs from itself
-        result = cluster(views, k, random_state=given.seed, verbose=verbose)
+        elif given.clusters is None and (len(known) == 0 or known.dtype.kind == "f" and (known % 1).any()):
+            raise ValueError(f"{given.data[0]} has no labels to count, whole numbers or text: give -k, or -k auto")
+        else:
+            k = int(given.clusters or len(np.unique(known)))
+        result = cluster(views, k, impute=given.impute, random_state=given.seed, verbose=verbose)
         labels, memberships = result.labels, result.memberships
         outputs = {"report": (given.report, result.report), "model": (given.save, result.save)}
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
-    if y is not None and len(y) == len(labels):
-        scores = score(y[y == y], labels[y == y])
-        print("against the file's labels: " + ", ".join(f"{name} {x:.3f}" for name, x in scores.items()))
+    if len(known) and len(y) == len(labels):
+        scores = (f"{name} {x:.3f}" for name, x in score(known, labels[y == y]).items())
+        print(f"against the file's labels: {', '.join(scores)}")
 
     def write_csv(path):
-        columns = {"sample": tables.sample_names} if given.names and tables.sample_names else {}
-        columns["label"] = labels
+        columns = ({"sample": tables.sample_names} if given.names and tables.sample_names else {}) | {"label": labels}
         if given.memberships:
             columns |= {f"cluster {c}": np.char.mod("%.6f", column) for c, column in enumerate(memberships.T)}
         with open(path, "w", encoding="utf-8", newline="") as file:
@@ -3919,26 +3922,33 @@ def _main(arguments=None):
 
     about = "Cluster multi-view data. Without arguments: cluster the built-in digits and draw a picture."
     parser = argparse.ArgumentParser(prog="python -m agtf", description=about)
-    add, number = parser.add_argument, lambda text: text if text == "auto" else int(text)
+    add = parser.add_argument
     add("data", nargs="*", help="a .mat or .npz file, or .csv, .parquet or .feather files, one per view")
-    add("-k", "--clusters", type=number, help='how many, or "auto" (default: as many as the labels in the file)')
+    add("-k", "--clusters", help='how many, or "auto" (default: as many as the labels in the file)')
     add("-o", "--output", help="file for the labels, or for the demo's picture")
     add("--memberships", action="store_true", help="write the memberships in all clusters beside the labels")
     add("--names", action="store_true", help="keep the names of views, features and samples that the files give")
     add("--report", metavar="FILE.html", help="write the result as a page for a browser")
     add("--save", metavar="MODEL.npz", help="write the result for agtf.load and --predict")
     add("--predict", metavar="MODEL.npz", help="labels for the data from a saved result; nothing is clustered")
+    add("--impute", action="store_const", const="mean", help='fill single holes with means: impute="mean"')
     add("--seed", type=int, default=0, help="random_state (default: 0)")
     add("--show", action="store_true", help="print what the files hold and what is read, then stop")
     add("--quiet", action="store_true", help="no progress line")
     add("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
-    if (given.predict or not given.data) and (given.clusters or given.report or given.save):
-        parser.error("-k, --report and --save are for data files that are clustered, not for --predict or the digits")
-    if given.predict and not given.data:
-        parser.error("--predict needs data files")
+    clustering = given.clusters or given.impute or given.report or given.save
+    if given.predict and (clustering or not given.data) or clustering and not given.data:
+        parser.error("-k, --impute, --report and --save need data files and no --predict, which needs data files, too")
+    if given.clusters not in (None, "auto") and not given.clusters.isdecimal():
+        parser.error(f"-k must be a whole number or auto, got {given.clusters}")
     verbose = int(not given.quiet and sys.stderr.isatty())
+    outputs = [os.path.realpath(path) for path in (given.output, given.report, given.save) if path]
     try:
+        for path in outputs:
+            taken = [*outputs, *map(os.path.realpath, (*given.data, given.predict or ""))].count(path) > 1
+            if taken or os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
+                raise ValueError(f"{path} cannot be written: an input, given twice, a folder, or in a folder not there")
         if given.show:
             _show(given.data)
         elif given.data:

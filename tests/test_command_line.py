@@ -233,6 +233,45 @@ def test_samples_without_a_class(tmp_path, capsys):
     assert len(read_csv(tmp_path / "labels.csv")[1][0]) == 60
 
 
+def test_real_numbers_are_no_classes_to_count(tmp_path, capsys):
+    pytest.importorskip("pandas")
+    (view, _), _ = blobs()
+    np.savetxt(tmp_path / "xyz.csv", view[:, :3], delimiter=",", header="x,y,z", comments="")
+    assert agtf._main([str(tmp_path / "xyz.csv")]) == 2
+    assert "no labels to count, whole numbers or text: give -k" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("k", ["3", "auto"])
+def test_single_holes_are_filled_on_demand(tmp_path, capsys, k):
+    views, _ = blobs()
+    views[0][5, 1] = np.nan
+    np.savez(tmp_path / "holes.npz", a=views[0], b=views[1])
+    arguments = [str(tmp_path / "holes.npz"), "-k", k, "-o", str(tmp_path / "labels.csv")]
+    assert agtf._main(arguments) == 2 and 'impute="mean"' in capsys.readouterr().err
+    assert agtf._main([*arguments, "--impute"]) == 0
+    found = np.array(read_csv(tmp_path / "labels.csv")[1][0], int)
+    np.testing.assert_array_equal(found, agtf.cluster(views, 3, impute="mean").labels)
+
+
+def test_outputs_are_checked_before_any_work(data_file, capsys, monkeypatch):
+    monkeypatch.delattr(agtf, "load_views")
+    monkeypatch.delattr(agtf, "digits_views")
+    data, x = str(data_file), str(data_file.with_name("x"))
+    nowhere, folder = str(data_file.with_name("nope") / "x.csv"), str(data_file.parent)
+    for arguments, why in (
+        ([data, "-k", "3", "-o", x, "--report", x], "x cannot be written: an input, given twice"),
+        (
+            [data, "-k", "3", "--report", x, "--save", os.path.join(folder, ".", "x")],
+            "x cannot be written: an input, given twice",
+        ),
+        ([data, "-k", "3", "--save", nowhere], f"{nowhere} cannot be written: an input, given twice, a folder, or"),
+        ([data, "-k", "3", "-o", folder], f"{folder} cannot be written"),
+        (["-o", nowhere], f"{nowhere} cannot be written: an input, given twice, a folder, or"),
+    ):
+        assert agtf._main(arguments) == 2, arguments
+        assert why in capsys.readouterr().err
+
+
 def test_without_names_the_files_names_do_not_matter(named_files, tmp_path, capsys):
     paths, frames = named_files
     assert agtf._main([*paths, "-k", "3", "-o", str(tmp_path / "labels.csv")]) == 0
@@ -264,13 +303,17 @@ def test_options_that_do_not_go_together(data_file, capsys):
         [data, "--predict", model, "-k", "3"],
         [data, "--predict", model, "--save", "other.npz"],
         [data, "--predict", model, "--report", "report.html"],
+        [data, "--predict", model, "--impute"],
         ["--report", "report.html"],
         ["--predict", model],
     ):
         with pytest.raises(SystemExit) as stop:
             agtf._main(arguments)
         assert stop.value.code == 2
-    capsys.readouterr()
+    assert capsys.readouterr().err.count("need data files and no --predict") == 6
+    with pytest.raises(SystemExit):
+        agtf._main([data, "-k", "x"])
+    assert "-k must be a whole number or auto, got x" in capsys.readouterr().err
     assert agtf._main([data, "-k", "3", "--save", model]) == 0
     whole = data_file.with_name("model.npz").read_bytes()
     capsys.readouterr()

@@ -1,5 +1,7 @@
 """Scores, built-in digits and files."""
 
+import re
+
 import naive
 import numpy as np
 import pytest
@@ -37,6 +39,13 @@ def test_scores_do_not_depend_on_names():
     assert half["ACC"] == half["purity"] == pytest.approx(3 / 7) and half["recall"] == 1.0
     alone = agtf.score(y, np.arange(7))
     assert alone["precision"] == 1.0 and alone["recall"] == 0.0 and alone["F-score"] == 0.0
+
+
+@pytest.mark.parametrize("y, labels", [([0, 1, 1], [0, 1]), ([], []), ([[0, 1]], [[0, 1]])])
+def test_scores_need_one_label_per_sample(y, labels):
+    shapes = re.escape(f"y_true has shape {np.shape(y)}, labels {np.shape(labels)}")
+    with pytest.raises(ValueError, match=shapes):
+        agtf.score(y, labels)
 
 
 def test_digits():
@@ -296,6 +305,14 @@ def test_copies_with_holes_and_labels_that_are_not_known(tmp_path):
     assert [view.shape for view in agtf.load_views(tmp_path / "v.mat")[0]] == [(4, 1), (4, 1)]
 
 
+@pytest.mark.parametrize("cell", [False, True])
+def test_labels_of_which_one_is_nan(tmp_path, cell):
+    known = np.array([1, np.nan, 2, 2])
+    savemat(tmp_path / "n.mat", {"X": cells(A, B), "y": cells(known, known) if cell else known})
+    for choice in (None, "y"):
+        np.testing.assert_array_equal(agtf.load_views(tmp_path / "n.mat", labels=choice)[1], known)
+
+
 def test_in_doubt_the_error_lists_and_the_user_chooses(tmp_path):
     path = tmp_path / "doubt.mat"
     savemat(
@@ -371,15 +388,15 @@ def test_names_of_arrays_files_and_cells(tmp_path):
 
 def test_csv_files_without_pandas(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    (tmp_path / "a.csv").write_text("1;2\n3;4\n")
+    (tmp_path / "a.csv").write_text("2;1\n3;4\n")
     np.savetxt(tmp_path / "b.csv", B, delimiter=",")
     views, y = agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"], names=True)
-    assert list(views) == ["a", "b"] and same(views["a"], [[1, 2], [3, 4]]) and same(views["b"], B) and y is None
+    assert list(views) == ["a", "b"] and same(views["a"], [[2, 1], [3, 4]]) and same(views["b"], B) and y is None
     for text in ("id,p\nann,1\n", "p,label\n1,2\n"):
         (tmp_path / "a.csv").write_text(text)
         with pytest.raises(ValueError, match="install pandas"):
             agtf.load_views(tmp_path / "a.csv")
-    (tmp_path / "a.csv").write_text("1,2\n3,two\n")
+    (tmp_path / "a.csv").write_text("2,1\n3,two\n")
     with pytest.raises(ValueError, match="not a table of numbers: .*'two'"):
         agtf.load_views(tmp_path / "a.csv")
 
@@ -407,7 +424,7 @@ def test_labels_in_csv_files(tmp_path):
     (tmp_path / "labels.csv").write_text("label\nu\nv\nu\n")
     views, y = agtf.load_views(tmp_path / "a.csv", labels="language")
     assert same(views[0], [[1, 2], [3, 4], [5, 6]]) and y.tolist() == ["C#", "#", "C"]
-    (tmp_path / "b.csv").write_text("1,2\n3,4\n5,6\n")
+    (tmp_path / "b.csv").write_text("2,1\n3,4\n5,6\n")
     views, y = agtf.load_views([tmp_path / "b.csv", tmp_path / "labels.csv"])
     assert len(views) == 1 and y.tolist() == ["u", "v", "u"]
     with pytest.raises(ValueError, match="no column called 'truth'"):
@@ -418,6 +435,9 @@ def test_labels_in_csv_files(tmp_path):
     (tmp_path / "d.csv").write_text("p,label\n1,C#\n3,#\n\n")
     views, y = agtf.load_views(tmp_path / "d.csv")
     assert same(views[0], [[1], [3]]) and y.tolist() == ["C#", "#"]
+    (tmp_path / "d.csv").write_text("p,label,class\n1,0,none\n3,0,?\n")  # classes may have such names
+    views, y = agtf.load_views(tmp_path / "d.csv", labels="class")
+    assert same(views[0], [[1, 0], [3, 0]]) and y.tolist() == ["none", "?"]
     (tmp_path / "r.csv").write_text("p,label\nann,1,2\nbob,3,4\n")  # R: no name for the column of names
     views, y = agtf.load_views(tmp_path / "r.csv")
     assert same(views[0], [[1], [3]]) and y.tolist() == [2, 4]
@@ -431,6 +451,11 @@ def test_labels_in_csv_files(tmp_path):
         ('"height, in m, or so";weight\n1.5;2\n2;4\n', [[1.5, 2], [2, 4]]),
         (",a,b\n0,1.5,2\n1,2,4\n", [[1.5, 2], [2, 4]]),  # the index that to_csv writes
         ('"","a"\n"1",1.5\n"2",2\n', [[1.5], [2]]),  # and R
+        ('"a","b"\n"1",1.5,2\n"2",2,4\n', [[1.5, 2], [2, 4]]),  # and R in another mood
+        ("a,b,c\n0,1,2,\n3,4,5,\n", [[0, 1, 2], [3, 4, 5]]),  # lines that end in a separator
+        ("\n \na,b\n1.5,2\n2,4\n", [[1.5, 2], [2, 4]]),
+        ("a,b\n?,2\nna, ?\n2,none\n", [[np.nan, 2], [np.nan, np.nan], [2, np.nan]]),
+        ("?,2\n1.5,null\n", [[np.nan, 2], [1.5, np.nan]]),
     ],
 )
 def test_the_first_line_and_the_first_column_are_what_they_are(tmp_path, text, expected):
@@ -449,7 +474,16 @@ def test_the_first_line_and_the_first_column_are_what_they_are(tmp_path, text, e
         ("", "No columns to parse"),
         ("0,1,2\n1,2,3\n4,5,6\n", "the first line may be names or data"),  # as pandas writes names that only count
         (",0,1\n0,2,3\n1,5,6\n", "the first line may be names or data"),
-        ("a,b\n1.5,2\n?,4\n6,7\n", "the first column is mostly numbers"),
+        ("1,2,3\n4,5,6\n", "the first line may be names or data; put a line of names above it, or in its place"),
+        (",1,2\n0,2,3\n1,5,6\n", "the first line may be names or data"),
+        ("a,b\n1.5,2\n5 m,4\n6,7\n", "the first column is mostly numbers"),
+        ("p q\n1 2\n3 4\n", "only column is text; columns are separated by commas, semicolons or tabs"),
+        ("p|q\n1|2\n3|4\n", "only column is text"),
+        ("id,p\nann,1\n,2\ncid,3\n", "does not name every sample"),
+        ("p\nann,1,2\nbob,3,4\n", "first line has fewer cells than the second"),
+        ("# measured in May\n1,2\n3,4\n", "leave out comments"),
+        ("# measured in May\np,q\n1,2\n3,4\n", "leave out comments"),
+        ("p,label,class\n1,x,u\n2,y,v\n", "label and class may be labels: keep one, or choose labels='class'"),
         ("height;age\n1,85;40\n1,70;20\n", "the first column is mostly numbers"),
     ],
 )
@@ -493,3 +527,14 @@ def test_parquet_and_feather_files(tmp_path, kind, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(ValueError, match="install pandas"):
         agtf.load_views(paths)
+
+
+def test_other_files_are_no_saved_results(tmp_path):
+    np.save(tmp_path / "a.npy", A)
+    (tmp_path / "a.txt").write_text("no result")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    for name in ("a.npy", "a.txt", "empty.npz"):
+        with pytest.raises(ValueError, match=f"{name} was not written by Result.save"):
+            agtf.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        agtf.load(tmp_path / "nowhere.npz")
