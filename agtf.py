@@ -3884,9 +3884,7 @@ def _run(given, verbose):
         labels = memberships.argmax(axis=1)
     else:
         if given.clusters == "auto":
-            if given.impute:
-                _fill_holes(tables, None)
-            found = suggest_k(tables.tables, min(20, tables.n - 1), random_state=given.seed)
+            found = suggest_k(views, min(20, tables.n - 1), impute=given.impute, random_state=given.seed)
             k, next_best = int(found.candidates[0]), max(found.scores[1:2], default=0.0)
             sure = "clear" if found.scores[0] > 2 * next_best else "a guess"
             drop = ", ".join(f"{1 - np.exp(-x):.0%} after {c}" for c, x in zip(found.candidates[:3], found.scores))
