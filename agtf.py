@@ -34,6 +34,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
 from html import escape
+from itertools import chain
 from numbers import Integral, Real
 from operator import attrgetter, itemgetter
 from string import Template
@@ -451,7 +452,7 @@ def _map_rows(function, n, rows=4096):
     which numba's own thread pools do not.
     """
     blocks = [(lo, min(lo + rows, n)) for lo in range(0, n, rows)]
-    if getattr(_thread, "threads", 1) == 1 or _thread.pool is None or len(blocks) < 2:
+    if getattr(_thread, "pool", None) is None or _thread.threads == 1 or len(blocks) < 2:
         return [function(lo, hi) for lo, hi in blocks]
     return list(_thread.pool.map(lambda block: function(*block), blocks))
 
@@ -561,7 +562,7 @@ def _check_norm_options(p, axis, fft_norm):
 def _warn(message, kind=UserWarning):
     """Warn where this module was called, however deep inside it this is."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals is globals():
+    while frame.f_back and (frame.f_globals is globals() or frame.f_globals.get("__name__", "").startswith("sklearn.")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, kind, stacklevel=level)
 
@@ -666,9 +667,11 @@ def _named_features(given, view_names, views, tables):
         columns, d, often = list(map(str, getattr(view, "columns", []))), table.shape[1], Counter()
         for at, column in enumerate(columns):
             often[column] += 1
+            while often[column] > 1 and f"{column} ({often[column]})" in columns:
+                often[column] += 1
             columns[at] = column if often[column] == 1 else f"{column} ({often[column]})"
-        if columns == list(map(str, range(d))) or len(set(columns)) < d:
-            columns = None  # they only count, or have no names
+        if columns == list(map(str, range(d))) or not columns:
+            columns = None  # they only count, or there are none
         names = given.get(name, columns)
         if columns is not None and name in given:
             raise ValueError(f"feature_names: {name!r} is a DataFrame with names of its own")
@@ -764,7 +767,7 @@ def _fill_holes(given, mask, means=None):
 
 def _as_mask(mask, given):
     """The mask; a DataFrame with named columns or rows in the order of the views and samples of these names."""
-    if not hasattr(mask, "reindex") or _is_dask(mask):
+    if not hasattr(mask, "columns") or _is_dask(mask):
         return mask
     columns = list(map(str, mask.columns))
     counts = [str(v) for v in range(len(columns))]
@@ -1807,11 +1810,11 @@ def _kmeans(X, k, seed):
     k = min(k, len(different))
     # Seeds as scikit-learn chooses them, but in the last, leading directions.
     rng, seeds, trials = np.random.RandomState(seed), np.empty((_RESTARTS, k), np.intp), 2 + int(np.log(k))
-    step = max(len(X) // _SEEDED, 1)
-    columns = np.ascontiguousarray(grid[::step, -k:].T)
+    every = max(len(X) // _SEEDED, 1)
+    columns = np.ascontiguousarray(grid[::every, -k:].T)
     for chances, chosen in zip(rng.uniform(size=(*seeds.shape, trials)), seeds):
         _spread_out(columns, chances, chosen)
-        chosen *= step
+        chosen *= every
         order = np.append(chosen, different)  # of seeds that are equal but in other directions, one stays
         chosen[:] = order[np.sort(np.unique(number[order], return_index=True)[1])[:k]]
     # Restarts show after a few steps which of them leads; that one goes on.
@@ -2036,7 +2039,7 @@ def _polar_factor(B, previous, shape):
         rest, back = X, H.conj().swapaxes(1, 2)
         for _ in range(2):  # twice, for orthogonality to working precision
             rest = rest - H @ (back @ rest)
-            rest = rest - rest @ back @ H
+            rest = rest - rest @ (back @ H)
         U, s, Vh = np.linalg.svd(rest, full_matrices=False)
         H = H + (U * (s > 1e-7 * np.linalg.norm(X, axis=(1, 2))[:, None])[:, None, :]) @ Vh
     return np.fft.irfft(H, n=shape[0], axis=0).swapaxes(0, 1).reshape(B.shape[1], -1)
@@ -2862,6 +2865,7 @@ def _doubts(result, together, empty, different):
     if result.n_iter and there and (together < 0.5 or certain < 1.01 / k):
         blamed = "lambda2" if certain < 1.5 / k else "lambda1"
         apart = f"the factors have come apart: {together:.0%} of the anchors are in the cluster that they vote for"
+        apart = "the factors have come apart: the anchors vote for all clusters alike" if certain < 1.01 / k else apart
         hint = f"; {blamed}={result.options[blamed]:.3g} is probably too large" if result.options[blamed] else ""
         yield apart + hint, UserWarning
 
@@ -2996,7 +3000,7 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", impute=None, scale="a
     s = _resolve(o, tables.n, len(tables.tables))
     if impute:
         if tables.chunks is not None:
-            raise ValueError("impute needs all rows in one place: fill the holes of dask arrays yourself")
+            _check_choice("with dask arrays, whose rows are apart, impute", impute, [None])
         _fill_holes(tables, mask)
     with _limits(n_jobs):
         rows, _, anchors = _prepare(tables, mask, s, _Progress(0))
@@ -3457,6 +3461,13 @@ def _is_label(name, label):
     return str(name).lower() in _LABEL_NAMES if label is None else str(name) == label
 
 
+def _labels_among(names, label):
+    found = [name for name in names if _is_label(name, label)]
+    if len(found) > 1:
+        raise ValueError(f"{' and '.join(found)} may be labels: keep one, or choose labels={found[-1]!r}")
+    return found
+
+
 def _read_tables(paths, label):
     """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
     tables, y, order = {}, None, None
@@ -3492,10 +3503,7 @@ def _read_table(path, label):
             return np.loadtxt(path, delimiter=options["sep"], ndmin=2, encoding="utf-8-sig"), []
         raise ValueError("install pandas to read names, text, holes and other files than .csv") from None
     frame = getattr(pandas, f"read_{kind[1:]}")(path, **options)
-    found = [name for name in frame if _is_label(name, label)]
-    if len(found) > 1:
-        raise ValueError(f"{' and '.join(found)} may be labels: keep one, or choose labels={found[-1]!r}")
-    labels = [frame.pop(name) for name in found]
+    labels = [frame.pop(name) for name in _labels_among(frame, label)]
     names = frame.iloc[:, 0].dropna() if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf" else []
     if 2 * sum(_NUMBER.fullmatch(str(name).replace(",", ".")) is not None for name in names) > len(names):
         raise ValueError("the first column is mostly numbers, but not all, or with commas for points")
@@ -3508,18 +3516,22 @@ def _read_table(path, label):
 
 def _csv_options(path, label):
     """How pandas is to read a CSV file, from its first two lines that are not blank."""
-    with open(path, encoding="utf-8-sig") as file:
-        lines = [next(filter(str.strip, file), '""') for _ in range(2)]
-    separator = max(",;\t", key=re.sub('"[^"]*"', "", lines[0]).count)
-    first, second = (next(csv.reader([line], delimiter=separator, skipinitialspace=True)) for line in lines)
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        lines = filter(str.strip, file)
+        line = next(lines, '""')
+        separator = max(",;\t", key=re.sub('"[^"]*"', "", line).count)
+        cells = csv.reader(chain([line], lines), delimiter=separator, skipinitialspace=True)  # some go over many lines
+        first, second = next(cells), next(cells, [""])
+        longer = len(second) > len(first) and any(any(row[len(first) :]) for row in cells)
     *is_number, starts = [bool(_NUMBER.fullmatch(x)) or x.strip().lower() in _HOLES for x in (*first, second[0])]
+    _labels_among(first, label)  # pandas gives a second column of the same name another one
     counted, named = [cell for cell in first if cell], not all(is_number)
     counts = len(counted) > 1 and any(counted == [str(lo + c) for c in range(len(counted))] for lo in (0, 1))
     if counts or len(first) > 1 and not is_number[0] and all(is_number[1:]):
         raise ValueError("the first line may be names or data; put a line of names above it, or in its place")
     more = second[len(first) :] if named else []  # than the first line, in which R leaves out the name of the names,
-    ended = starts and not any(more)  # or because all others end in a separator
-    if not ended and (len(more) > 1 or more and first[0].startswith("#")):
+    ended = starts and not any(more) and not longer  # or because all others end in a separator
+    if more and not ended and (len(more) > 1 or not more[0] or first[0].startswith("#")):
         raise ValueError("the first line has fewer cells than the second: leave out comments, and name every column")
     holes = {name: _HOLES for name in first if not _is_label(name, label)} if named else _HOLES
     options = {"sep": separator, "header": 0 if named else None, "na_values": holes, "skipinitialspace": True}
@@ -3941,12 +3953,13 @@ def _main(arguments=None):
     if given.clusters not in (None, "auto") and not given.clusters.isdecimal():
         parser.error(f"-k must be a whole number or auto, got {given.clusters}")
     verbose = int(not given.quiet and sys.stderr.isatty())
-    outputs = [os.path.realpath(path) for path in (given.output, given.report, given.save) if path]
+    outputs = [path for path in (given.output, given.report, given.save) if path]
+    taken = list(map(os.path.realpath, (*outputs, *given.data, given.predict or "")))
     try:
         for path in outputs:
-            taken = [*outputs, *map(os.path.realpath, (*given.data, given.predict or ""))].count(path) > 1
-            if taken or os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
-                raise ValueError(f"{path} cannot be written: an input, given twice, a folder, or in a folder not there")
+            real, other = os.path.realpath(path), os.path.exists(path) and not os.path.isfile(path)  # folders, devices
+            if other or taken.count(real) > 1 or not os.path.isdir(os.path.dirname(real)):
+                raise ValueError(f"{path} cannot be written: an input, given twice, no file, or in a folder not there")
         if given.show:
             _show(given.data)
         elif given.data:

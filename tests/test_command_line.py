@@ -264,9 +264,9 @@ def test_outputs_are_checked_before_any_work(data_file, capsys, monkeypatch):
             [data, "-k", "3", "--report", x, "--save", os.path.join(folder, ".", "x")],
             "x cannot be written: an input, given twice",
         ),
-        ([data, "-k", "3", "--save", nowhere], f"{nowhere} cannot be written: an input, given twice, a folder, or"),
+        ([data, "-k", "3", "--save", nowhere], f"{nowhere} cannot be written: an input, given twice, no file, or"),
         ([data, "-k", "3", "-o", folder], f"{folder} cannot be written"),
-        (["-o", nowhere], f"{nowhere} cannot be written: an input, given twice, a folder, or"),
+        (["-o", nowhere], f"{nowhere} cannot be written: an input, given twice, no file, or"),
     ):
         assert agtf._main(arguments) == 2, arguments
         assert why in capsys.readouterr().err

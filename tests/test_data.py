@@ -484,6 +484,8 @@ def test_the_first_line_and_the_first_column_are_what_they_are(tmp_path, text, e
         ("# measured in May\n1,2\n3,4\n", "leave out comments"),
         ("# measured in May\np,q\n1,2\n3,4\n", "leave out comments"),
         ("p,label,class\n1,x,u\n2,y,v\n", "label and class may be labels: keep one, or choose labels='class'"),
+        ("p,label,label\n1,x,u\n2,y,v\n", "label and label may be labels"),
+        ("id,p,label\nann,2,0,\nbob,4,1,\n", "the first line has fewer cells than the second"),
         ("height;age\n1,85;40\n1,70;20\n", "the first column is mostly numbers"),
     ],
 )
@@ -538,3 +540,9 @@ def test_other_files_are_no_saved_results(tmp_path):
             agtf.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         agtf.load(tmp_path / "nowhere.npz")
+
+
+def test_names_of_columns_may_go_over_lines(tmp_path):
+    (tmp_path / "t.csv").write_text('"height\n(m)","weight\n(kg)"\n1.5,2\n1.7,3\n')
+    table = agtf.load_views([tmp_path / "t.csv"], names=True)[0]["t"]
+    assert list(table) == ["height\n(m)", "weight\n(kg)"] and table.shape == (2, 2)

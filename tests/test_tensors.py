@@ -1,5 +1,7 @@
 """t-product, transpose, Schatten norm and its proximal step against the definitions."""
 
+import tracemalloc
+
 import naive
 import numpy as np
 import pytest
@@ -260,3 +262,12 @@ def test_simplex_projection_of_ties_ends():
         agtf._project_simplex(projected)
         np.testing.assert_allclose(projected.sum(axis=1), 1)
         np.testing.assert_allclose(projected[0], naive.simplex(B[0]), atol=1e-9)
+
+
+def test_polar_factor_needs_no_matrix_of_samples_by_samples():
+    B = np.zeros((3000, 6))
+    tracemalloc.start()
+    agtf._polar_factor(B, np.random.default_rng(0).normal(size=B.shape), (2, 3))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * B.nbytes
