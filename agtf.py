@@ -24,6 +24,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -47,7 +48,7 @@ from scipy.linalg import eigh
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import connected_components
 from scipy.special import log_softmax
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
@@ -770,7 +771,7 @@ def _fill_holes(given, mask, means=None):
             continue
         dense = table.toarray() if sparse.issparse(table) else table
         lacks = np.isnan(dense)
-        there = ~lacks & seen[:, [v]]
+        there = np.isfinite(dense) & seen[:, [v]]
         total = np.sort(np.where(there, dense, 0.0).astype(float), axis=0).sum(axis=0)  # whatever the rows' order
         mean = total / np.maximum(there.sum(axis=0), 1) if means is None else means[v]
         filled = np.where(lacks & ~lacks.all(axis=1, keepdims=True), mean, dense)
@@ -786,9 +787,12 @@ def _as_mask(mask, given):
     named = given.view_names != [f"view {v}" for v in counts] or set(columns) == set(given.view_names)
     if columns != counts and named:
         mask = mask.iloc[:, _matched(given.view_names, columns, "the columns of mask", "of the views")]
-    if given.index is not None and type(mask.index).__name__ != "RangeIndex" and not mask.index.equals(given.index):
+    if given.index is not None and not mask.index.equals(given.index):
         rows, there = (list(map(str, index)) for index in (given.index, mask.index))
-        mask = mask.iloc[_matched(rows, there, "the rows of mask", "of the views")]
+        if type(mask.index).__name__ != "RangeIndex":
+            mask = mask.iloc[_matched(rows, there, "the rows of mask", "of the views")]
+        elif set(rows) == set(there):
+            raise ValueError("mask counts its rows, and the views have these numbers in another order: give it labels")
     return mask.to_numpy()
 
 
@@ -812,13 +816,15 @@ def _observed(given, mask):
         else:
             row, column = np.nonzero(~np.isfinite(rows))
             values = rows[row, column]
+        infinite = there[row] & np.isinf(values)
         there &= np.bincount(row, np.isnan(values), hi - lo) < rows.shape[1]
-        bad = there[row]
+        bad = infinite if infinite.any() else there[row]
         if bad.any():
+            what, hint = "NaN", 'fill NaN with impute="mean", or make the whole row NaN if a sample was not seen there'
+            if infinite.any():
+                what, hint = "infinity", "put a number in its place, or NaN"
             first = f"first in row {row[bad][0] + given.first + lo}, column {column[bad][0]}"
-            what = f"NaN or infinity in {len(np.unique(row[bad]))} partly filled row(s), {first}"
-            hint = 'fill NaN with impute="mean", or make the whole row NaN if the sample was not seen there'
-            raise ValueError(f"{given.where[v]} contains {what}: {hint}")
+            raise ValueError(f"{given.where[v]} contains {what} in {len(np.unique(row[bad]))} row(s), {first}: {hint}")
 
     for v in range(V):
         _map_rows(partial(look, v), n)
@@ -2532,6 +2538,11 @@ def _resolve(o, n, V, fewest=2):
         if not good:
             raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
     _check_norm_options(o.p, o.axis, o.fft_norm)
+    for name in ("joint", "normalize"):
+        if getattr(o, name) not in (True, False):
+            raise ValueError(f"{name} must be True or False, got {getattr(o, name)!r}")
+    if o.callback is not None and not callable(o.callback):
+        raise ValueError(f"callback must be a function or None, got {o.callback!r}")
 
     scales = list(o.scale) if np.ndim(o.scale) else [o.scale] * V
     if len(scales) != V:
@@ -2911,7 +2922,7 @@ class _Progress:
             print(f"{start}{line:<78}", end=end, file=sys.stderr, flush=True)
 
 
-class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
+class AGTF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """Anchor graph tensor factorization as a scikit-learn estimator.
 
     The options are those of `cluster`, with the same defaults; `n_clusters` is its k. After `fit` there are `labels_`
@@ -2955,6 +2966,10 @@ class AGTF(TransformerMixin, ClusterMixin, BaseEstimator):
     def labels_(self):
         return self.result_.labels
 
+    @property
+    def _n_features_out(self):  # of transform, for scikit-learn's names of columns
+        return self.result_.memberships.shape[1]
+
     def predict(self, X, mask=None):
         """Labels of unseen samples, see `Result.predict`."""
         return self.predict_proba(X, mask).argmax(axis=1)
@@ -2994,9 +3009,9 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", impute=None, scale="a
 
     k clusters that are hardly joined make k eigenvalues close to 1 and a drop after them. The score of k is the log of
     the ratio of eigenvalue k to eigenvalue k + 1, of the views' graphs together and of the joint graph, averaged over
-    both and over the draws of anchors. Numbers from 2 to `k_max` are considered, the other options are those of
-    `cluster`. Returns a named tuple: `candidates`, the most convincing first; their `scores`; the `spectrum`, the
-    eigenvalues, descending, the first is 1.
+    both and over the draws of anchors, and 1 more where a graph falls apart into k pieces, or nearly. Numbers from 2 to
+    `k_max` are considered, the other options are those of `cluster`. Returns a named tuple: `candidates`, the most
+    convincing first; their `scores`; the `spectrum`, the eigenvalues, descending, the first is 1.
 
     >>> import numpy as np, agtf
     >>> rng = np.random.default_rng(0)
@@ -3018,7 +3033,8 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", impute=None, scale="a
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
     parts = [np.maximum(np.pad(part[:length], (0, max(3 - length, 0)), mode="edge"), 1e-12) for part in parts]
-    scores = np.mean([np.log(part[1:-1] / part[2:]) for part in parts], axis=0)
+    apart = [1.0 - part[1:-1] < _CLEAR * (1.0 - part[2:]) for part in parts]
+    scores = np.mean([np.log(part[1:-1] / part[2:]) + clear for part, clear in zip(parts, apart)], axis=0)
     order = np.argsort(-scores, kind="stable")
     return Suggestion(order + 2, scores[order], np.mean(parts, axis=0))
 
@@ -3371,7 +3387,7 @@ def score(y_true, labels):
         "ARI": adjusted_rand_score(y_true, labels),
         "F-score": 2 * precision * recall / (precision + recall) if precision + recall else 0.0,
     }
-    return {name: float(value) for name, value in scores.items()} | {"precision": precision, "recall": recall}
+    return {name: float(value) for name, value in (scores | {"precision": precision, "recall": recall}).items()}
 
 
 def digits_views():
@@ -3471,6 +3487,11 @@ def _is_label(name, label):
     return str(name).lower() in _LABEL_NAMES if label is None else str(name) == label
 
 
+def _is_measured(values):
+    """Whether they are numbers that no classes have."""
+    return values.dtype.kind == "f" and bool((values[values == values] % 1 != 0).any())
+
+
 def _labels_among(names, label):
     found = [name for name in names if _is_label(name, label)]
     if len(found) > 1:
@@ -3494,11 +3515,15 @@ def _read_tables(paths, label):
                 raise ValueError(f"{path}: the first column is text, but does not name every sample of {paths[0]} once")
             rows = samples.get_indexer(order)
             frame, labels = frame.set_axis(samples).iloc[rows], [x.iloc[rows] for x in labels]
+        if labels and y is not None and list(map(str, y)) != list(map(str, labels[0])):
+            raise ValueError(f"{path}: its labels are not those of another file: are the rows in the same order?")
         y = labels[0].to_numpy() if labels and y is None else y
         if frame.shape[1]:  # a file may hold nothing but labels
             tables[stem if stems.count(stem) == 1 else f"{stem} {v}"] = frame
     if label is not None and y is None:
         raise ValueError(f"{', '.join(paths)}: there is no column called {label!r}")
+    if y is not None and any(len(table) != len(y) for table in tables.values()):
+        raise ValueError(f"{', '.join(paths)}: there are {len(y)} labels, but not as many samples in every file")
     return tables, y
 
 
@@ -3513,7 +3538,8 @@ def _read_table(path, label):
             return np.loadtxt(path, delimiter=options["sep"], ndmin=2, encoding="utf-8-sig"), []
         raise ValueError("install pandas to read names, text, holes and other files than .csv") from None
     frame = getattr(pandas, f"read_{kind[1:]}")(path, **options)
-    labels = [frame.pop(name) for name in _labels_among(frame, label)]
+    labels = _labels_among(frame, label)
+    labels = [frame.pop(name) for name in labels if label is not None or not _is_measured(frame[name])]
     names = frame.iloc[:, 0].dropna() if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf" else []
     if 2 * sum(_NUMBER.fullmatch(str(name).replace(",", ".")) is not None for name in names) > len(names):
         raise ValueError("the first column is mostly numbers, but not all, or with commas for points")
@@ -3602,9 +3628,11 @@ def _guess_views(contents, cells, n):
     """The names of the views: of a cell array of matrices, or else of the matrices."""
     tables = []
     for name, some in cells.items():
-        is_table = all(cell.dtype.kind in "biuf" and cell.ndim == 2 and 0 not in cell.shape for cell in some)
-        is_kernel = _KERNEL_NAMES.fullmatch(name) and all(len(set(cell.shape)) == 1 for cell in some)
+        is_table = all(cell.dtype.kind in "biuf" and cell.ndim >= 2 and 0 not in cell.shape for cell in some)
+        is_kernel = is_table and _KERNEL_NAMES.fullmatch(name) and all(len(set(cell.shape[:2])) == 1 for cell in some)
         if some and is_table and not is_kernel and not _OTHER_NAMES.fullmatch(name):
+            if any(cell.ndim > 2 and len(cell) != n for cell in some):
+                raise ValueError(f"{name!r} has more than two axes, and no labels tell that the first is the samples")
             tables.append(name)
     matrices = [name for name in tables if any(min(cell.shape) > 1 for cell in cells[name])]
     arrays = [name for name in matrices or tables if contents[name].dtype == object]
@@ -3907,11 +3935,11 @@ def _run(given, verbose):
     else:
         if given.clusters == "auto":
             found = suggest_k(views, min(20, tables.n - 1), impute=given.impute, random_state=given.seed)
-            k, next_best = int(found.candidates[0]), max(found.scores[1:2], default=0.0)
+            k, next_best, left = int(found.candidates[0]), max(found.scores[1:2], default=0.0), found.spectrum
             sure = "clear" if found.scores[0] > 2 * next_best else "a guess"
-            drop = ", ".join(f"{1 - np.exp(-x):.0%} after {c}" for c, x in zip(found.candidates[:3], found.scores))
+            drop = ", ".join(f"{1 - left[c] / left[c - 1]:.0%} after {c}" for c in found.candidates[:3])
             print(f"k = {k} is {sure}: the graphs' spectrum drops by {drop}")
-        elif given.clusters is None and (len(known) == 0 or known.dtype.kind == "f" and (known % 1).any()):
+        elif given.clusters is None and (len(known) == 0 or _is_measured(known)):
             raise ValueError(f"{given.data[0]} has no labels to count, whole numbers or text: give -k, or -k auto")
         else:
             k = int(given.clusters or len(np.unique(known)))
@@ -3919,7 +3947,7 @@ def _run(given, verbose):
         labels, memberships = result.labels, result.memberships
         outputs = {"report": (given.report, result.report), "model": (given.save, result.save)}
     print("cluster sizes: " + ", ".join(map(str, np.bincount(labels, minlength=memberships.shape[1]))))
-    if len(known) and len(y) == len(labels):
+    if len(known) and len(y) == len(labels) and not _is_measured(known):
         scores = (f"{name} {x:.3f}" for name, x in score(known, labels[y == y]).items())
         print(f"against the file's labels: {', '.join(scores)}")
 
@@ -3932,8 +3960,10 @@ def _run(given, verbose):
 
     for what, (path, write) in ({"labels": (given.output, write_csv)} | outputs).items():
         if path:
-            write(f"{path}.part")
-            os.replace(f"{path}.part", path)
+            real = os.path.realpath(path)
+            with tempfile.TemporaryDirectory(dir=os.path.dirname(real)) as folder:
+                write(os.path.join(folder, "part"))
+                os.replace(os.path.join(folder, "part"), real)
             print(f"{what}: {path}")
 
 
@@ -3983,4 +4013,5 @@ def _main(arguments=None):
 
 
 if __name__ == "__main__":
+    warnings.showwarning = lambda message, *_, **__: print(f"agtf: {message}", file=sys.stderr)
     sys.exit(_main())

@@ -289,12 +289,26 @@ def test_k_auto_says_how_sure_it_is(tmp_path, capsys, spread, sure):
     first, second = suggestion.candidates[:2]
     assert agtf._main([str(tmp_path / "data.npz"), "-k", "auto"]) == 0
     out = capsys.readouterr().out
-    drops = [1 - np.exp(-score) for score in suggestion.scores]
+    drops = [1 - suggestion.spectrum[k] / suggestion.spectrum[k - 1] for k in (first, second)]
     start = f"k = {first} is {sure}: the graphs' spectrum drops by {drops[0]:.0%} after {first}, {drops[1]:.0%} after "
     assert f"{start}{second}" in out
     sizes = out.split("cluster sizes: ")[1].split("\n")[0].split(", ")
     assert len(sizes) == first and sum(map(int, sizes)) == 120
     assert sure == "a guess" or first == 4
+
+
+def test_files_beside_the_outputs_stay_and_links_lead_on(data_file, tmp_path):
+    keep, page, target = tmp_path / "labels.csv.part", tmp_path / "labels.csv", tmp_path / "elsewhere.csv"
+    keep.write_text("mine")
+    target.write_text("old")
+    page.symlink_to(target)
+    assert (
+        agtf._main([str(data_file), "-k", "3", "-o", str(page), "--report", str(tmp_path / "labels.csv.part.html")])
+        == 0
+    )
+    assert keep.read_text() == "mine" and page.is_symlink() and target.read_text().startswith("label")
+    left = {path.name for path in tmp_path.iterdir()} - {data_file.name}
+    assert left == {"labels.csv", "labels.csv.part", "labels.csv.part.html", "elsewhere.csv"}
 
 
 def test_options_that_do_not_go_together(data_file, capsys):

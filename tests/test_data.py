@@ -355,6 +355,13 @@ def test_images_in_npz_files_by_choice(tmp_path):
     assert same(views["x_train"], np.arange(24).reshape(4, 6)) and same(y, Y)
 
 
+def test_images_beside_tables_are_views(tmp_path):
+    images = np.arange(24.0).reshape(4, 3, 2)
+    np.savez(tmp_path / "data.npz", images=images, table=A, y=Y)
+    views, y = agtf.load_views(tmp_path / "data.npz", names=True)
+    assert same(views["images"], images.reshape(4, 6)) and same(views["table"], A) and same(y, Y)
+
+
 @pytest.mark.parametrize(
     "name, widths, k, missing",
     [
@@ -417,6 +424,30 @@ def test_names_of_features_and_samples(tmp_path):
     (tmp_path / "b.csv").write_text("p,q\nbob,5\nann,6\n")
     with pytest.raises(ValueError, match="does not name every sample of .*a.csv once"):
         agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"], names=True)
+
+
+def test_a_coordinate_called_y_is_a_feature(tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,0.5\n3,4\n5,\n")
+    views, y = agtf.load_views(tmp_path / "a.csv")
+    assert same(views[0], [[1, 0.5], [3, 4], [5, np.nan]]) and y is None
+    assert same(agtf.load_views(tmp_path / "a.csv", labels="y")[0][0], [[1], [3], [5]])
+
+
+def test_labels_that_contradict_each_other_are_refused(tmp_path):
+    for name, lines in (
+        ("a", "1,u\n2,v\n3,u\n"),
+        ("b", "4,u\n5,v\n6,u\n"),
+        ("c", "4,v\n5,u\n6,u\n"),
+        ("d", "4,v\n5,u\n"),
+    ):
+        (tmp_path / f"{name}.csv").write_text(f"x,label\n{lines}")
+    assert agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"])[1].tolist() == ["u", "v", "u"]
+    for other in "cd":
+        with pytest.raises(ValueError, match=f"{other}.csv: its labels are not those of another file"):
+            agtf.load_views([tmp_path / "a.csv", tmp_path / f"{other}.csv"])
+    (tmp_path / "e.csv").write_text("p,q\n1,2\n3,4\n")
+    with pytest.raises(ValueError, match="there are 3 labels, but not as many samples"):
+        agtf.load_views([tmp_path / "a.csv", tmp_path / "e.csv"])
 
 
 def test_labels_in_csv_files(tmp_path):

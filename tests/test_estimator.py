@@ -78,6 +78,14 @@ def test_clone_pickle_and_frames():
     np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
 
 
+def test_columns_of_transform_have_names():
+    views, _ = blobs(n=90)
+    model = agtf.AGTF(3).set_output(transform="pandas").fit(views[0])
+    frame = model.transform(views[0])
+    assert list(frame.columns) == ["agtf0", "agtf1", "agtf2"] == list(model.get_feature_names_out())
+    np.testing.assert_array_equal(frame.to_numpy(), model.predict_proba(views[0]))
+
+
 def test_pickles_know_their_version(tmp_path, monkeypatch):
     views, _ = blobs()
     result = agtf.cluster(views, 3)

@@ -17,6 +17,15 @@ def test_clear_clusters_are_counted(k):
     assert suggestion.spectrum[0] == pytest.approx(1) and (np.diff(suggestion.spectrum) <= 1e-12).all()
 
 
+@pytest.mark.parametrize("d", [1, 2, 3, 6])
+def test_clusters_far_apart_are_counted_in_few_features_too(d):
+    y, centres = np.arange(120) % 3, np.zeros((3, d))
+    centres[1, 0], centres[2, -1] = 100, 200
+    for seed in range(3):
+        view = centres[y] + np.random.default_rng(seed).normal(size=(120, d))
+        assert agtf.suggest_k([view], 20).candidates[0] == 3
+
+
 @needs_jit
 @pytest.mark.parametrize("name, k, first", [("BBCSport", 5, 5), ("Mnist4", 4, 2)])
 def test_real_clusters(name, k, first):

@@ -275,7 +275,7 @@ def test_rows_of_nan_leave_a_sparse_view_sparse(monkeypatch):
     np.testing.assert_array_equal(np.flatnonzero(~seen[:, 0]), [3, 40])
     partly = given.tables[0].copy()
     partly.data[partly.indptr[3] : partly.indptr[3] + 2] = 0.0
-    with pytest.raises(ValueError, match="in 1 partly filled row.s., first in row 3, column 2"):
+    with pytest.raises(ValueError, match="NaN in 1 row.s., first in row 3, column 2"):
         agtf._observed(agtf._as_tables([partly, np.ones((50, 1))]), None)
 
 
@@ -501,6 +501,28 @@ def test_masks_are_matched_by_label_also_where_labels_repeat_or_only_count():
     np.testing.assert_allclose(plain._profile[0][1], mixed._profile[0][1])
     turned = pd.DataFrame(seen[:, ::-1], columns=["view 1", "view 0"])
     assert seen_in_views(agtf.cluster(views, 3, mask=turned)) == [60, 90]
+
+
+def test_a_mask_that_counts_rows_which_are_labels_in_another_order_is_refused():
+    views, _ = blobs(n=90)
+    mixed = np.random.default_rng(0).permutation(90)
+    views[0][7] = 1e6
+    frames, seen = [pd.DataFrame(view).loc[mixed] for view in views], np.ones((90, 2), bool)
+    seen[7, 0] = False
+    with pytest.raises(ValueError, match="mask counts its rows, and the views have these numbers in another order"):
+        agtf.cluster(frames, 3, mask=pd.DataFrame(seen))
+    result = agtf.cluster(frames, 3, mask=pd.DataFrame(seen, index=list(range(90))))
+    assert seen_in_views(result) == [89, 90] and np.abs(result._profile[0][1]).max() < 100
+
+
+def test_infinity_is_named_and_not_a_mean():
+    views, _ = blobs(n=60)
+    views[1][5::10, 1], views[1][0, 1] = np.nan, np.inf
+    with pytest.raises(ValueError, match=r"views\[1\] contains infinity in 1 row\(s\), first in row 0, column 1"):
+        agtf.cluster(views, 3, impute="mean")
+    views[1][0] = np.inf
+    with pytest.raises(ValueError, match=r"contains infinity in 1 row\(s\), first in row 0, column 0"):
+        agtf.cluster(views, 3)
 
 
 def test_columns_that_repeat_a_name_are_told_apart():

@@ -139,6 +139,11 @@ def run(name, method, seed):
     return {"set": name, "method": method, "seed": seed, **figures}
 
 
+def warm_up():
+    """Compile, or load what was compiled: no method's seconds should have that in them."""
+    agtf.cluster(draw("digits", 0)[0], 10)
+
+
 def run_all(run, tasks, jobs, file):
     """run(set, method, seed) for all tasks: read from the file, or computed by `jobs` processes of one thread each."""
     rows = {}
@@ -146,7 +151,7 @@ def run_all(run, tasks, jobs, file):
         known = map(json.loads, file.read_text().splitlines())
         rows = {(row["set"], row["method"], row["seed"]): row for row in known}
     # The number of threads must be known before a process imports anything.
-    with patch.dict(os.environ, ONE_THREAD), ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with patch.dict(os.environ, ONE_THREAD), ProcessPoolExecutor(jobs, get_context("spawn"), warm_up) as pool:
         try:
             for done in as_completed([pool.submit(run, *task) for task in tasks if task not in rows]):
                 row = done.result()
