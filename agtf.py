@@ -2631,8 +2631,8 @@ def cluster(
         "zscore": columns of mean 0 and variance 1; "unit": rows of length 1; "max": divided by the largest absolute
         value. "auto": two draws of anchors in three see z-scores ("unit" for sparse views and non-negative ones with
         less than a tenth of non-zeros), one sees unit rows, because neither is right for all data; views of up to three
-        features are z-scores always. All draws see z-scored views that are twice as wide in the n / 5, at most 100,
-        directions of most variance.
+        features are z-scores always. All draws see z-scored views with more than 2d columns, d = min(n / 5, 100), in
+        their d directions of most variance.
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.
