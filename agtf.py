@@ -3433,6 +3433,8 @@ def load_views(path, views=None, labels=None, names=False):
         for name in chosen if are_tables else (*chosen, labels):
             if name not in (None, *contents):
                 raise ValueError(f"it holds nothing called {name!r}")
+        if labels in chosen and not are_tables:
+            raise ValueError(f"{labels!r} can't be a view and the labels")
         if are_tables:
             found = {name: contents[name] for name in chosen or contents}
         else:
@@ -3501,14 +3503,17 @@ def _labels_among(names, label):
 
 def _read_tables(paths, label):
     """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
-    tables, y, order = {}, None, None
+    tables, y, order, unnamed = {}, None, None, []
     stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
     for v, (path, stem) in enumerate(zip(paths, stems)):
         try:
             frame, labels = _read_table(path, label)
         except (ValueError, csv.Error) as error:
             raise ValueError(f"{path} is not a table of numbers: {error}") from None
-        if type(getattr(frame, "index", None)).__name__ not in ("NoneType", "RangeIndex"):  # names
+        index = getattr(frame, "index", None)
+        if index is None or type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
+            unnamed.append(path)
+        else:
             samples = frame.index.astype(str)
             order = samples if order is None else order
             if frame.index.hasnans or not samples.is_unique or set(samples) != set(order):
@@ -3520,6 +3525,9 @@ def _read_tables(paths, label):
         y = labels[0].to_numpy() if labels and y is None else y
         if frame.shape[1]:  # a file may hold nothing but labels
             tables[stem if stems.count(stem) == 1 else f"{stem} {v}"] = frame
+    counted = [] if order is None else list(map(str, range(len(order))))
+    if unnamed and counted and set(order) == set(counted) and list(order) != counted:
+        raise ValueError(f"{unnamed[0]} does not name the samples, and the other files number them in another order")
     if label is not None and y is None:
         raise ValueError(f"{', '.join(paths)}: there is no column called {label!r}")
     if y is not None and any(len(table) != len(y) for table in tables.values()):
@@ -3545,6 +3553,7 @@ def _read_table(path, label):
         raise ValueError("the first column is mostly numbers, but not all, or with commas for points")
     if len(names) or frame.shape[1] and frame.columns[0] == "Unnamed: 0":  # text, or the index of to_csv
         frame = frame.set_index(frame.columns[0])
+        frame.index = frame.index.map(str, na_action="ignore")  # pandas takes 0, 1, 2 and 2, 1, 0 for mere ranges
     if not frame.shape[1] and not labels:
         raise ValueError("its only column is text; columns are separated by commas, semicolons or tabs")
     return frame.astype(float), labels
@@ -3589,7 +3598,8 @@ def _choose(contents, chosen, label):
     """The views by name, samples as rows, and the labels or None."""
     y, cells = np.array([]), {name: list(x.ravel()) if x.dtype == object else [x] for name, x in contents.items()}
     for name in [name for name in contents if _is_label(name, label) and (label or name not in chosen)]:
-        some = cells.pop(name)  # one text per cell, or a vector that all cells repeat
+        # One text per cell, or a vector that all cells repeat.
+        some = [x.toarray() if sparse.issparse(x) else x for x in cells.pop(name)]
         if contents[name].dtype == object and all(cell.dtype.kind == "U" for cell in some):
             y = max(y, np.array(["".join(cell) for cell in some]), key=len)
         elif some[0].dtype.kind in "biufU" and all(np.array_equal(x, some[0], equal_nan=True) for x in some[1:]):

@@ -495,6 +495,29 @@ def test_the_first_line_and_the_first_column_are_what_they_are(tmp_path, text, e
     np.testing.assert_array_equal(agtf.load_views(tmp_path / "a.csv")[0][0], expected)
 
 
+def test_an_index_that_counts_backwards_puts_the_samples_in_order(tmp_path):
+    (tmp_path / "a.csv").write_text(",p\n0,1\n1,2\n2,3\n")
+    (tmp_path / "b.csv").write_text(",q,label\n2,6,w\n1,5,v\n0,4,u\n")
+    views, y = agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert same(views[0], [[1], [2], [3]]) and same(views[1], [[4], [5], [6]]) and y.tolist() == ["u", "v", "w"]
+    (tmp_path / "bare.csv").write_text("r\n7\n8\n9\n")
+    assert same(agtf.load_views([tmp_path / "a.csv", tmp_path / "bare.csv"])[0][1], [[7], [8], [9]])
+    with pytest.raises(ValueError, match="bare.csv does not name the samples, and the other files number them"):
+        agtf.load_views([tmp_path / "bare.csv", tmp_path / "b.csv"])
+
+
+def test_labels_in_a_sparse_matrix(tmp_path):
+    rng, views = np.random.default_rng(0), np.empty(2, object)
+    views[:] = [rng.normal(size=(6, 3)), rng.normal(size=(6, 4))]
+    classes = np.array([1.0, 2, 1, 2, 1, 2])
+    for y, expected in ((classes[:, None], classes), (np.eye(3)[classes.astype(int)], None)):
+        savemat(tmp_path / "data.mat", {"X": views, "Y": sparse.csc_matrix(y)})
+        found = agtf.load_views(tmp_path / "data.mat")[1]
+        assert found is None if expected is None else same(found, expected)
+    with pytest.raises(ValueError, match="'Y' can't be a view and the labels"):
+        agtf.load_views(tmp_path / "data.mat", views="Y", labels="Y")
+
+
 @pytest.mark.parametrize(
     "text, why",
     [
