@@ -1184,6 +1184,12 @@ class _Rows:
     def spread(self, name, whole):
         self.map(lambda block: setattr(block, name, whole[block.first + block.lo : block.first + block.hi]))
 
+    def join(self, anchors, show=None):
+        """Give the blocks their graphs, in one piece of memory for all: the system gets back large pieces only."""
+        for name, kind in ("index", np.int32), ("weight", np.float32):
+            self.spread(name, np.empty((self.data.n, *anchors.edges), kind))
+        self.map(_join, anchors, show)
+
     def take(self, name, at):
         """What the blocks know about the rows at these positions: integers."""
 
@@ -1529,6 +1535,11 @@ class _Anchors:
     def slices(self):
         return len(self.usable) + self.joint
 
+    @property
+    def edges(self):
+        """The shape of a sample's part of the graph: slices, and neighbours in all draws."""
+        return self.slices, self.draws * self.neighbours
+
     def join(self, data, rows, room):
         """Indices and weights (rows, slices, neighbours) of the graphs of some rows of the data; `room` for distances.
 
@@ -1609,11 +1620,15 @@ def _collect_anchors(data, at, s):
 
 
 def _join(block, anchors, show=None):
-    """Give the block its graph; show(about the share of the rows done)."""
-    pieces = [slice(block.lo + p.start, block.lo + p.stop) for p in block.pieces(_PIECE)]
+    """Give the block its graph, where there is room for it or anew; show(about the share of the rows done)."""
+    n, V = block.hi - block.lo, len(anchors.usable)
+    if block.index is None:
+        block.index, block.weight = (np.empty((n, *anchors.edges), kind) for kind in (np.int32, np.float32))
+    block.told = np.empty((n, V), bool)
     room = np.empty((3, _PIECE * anchors.m))  # once: memory that is new to the process takes as long as the work on it
-    parts = [anchors.join(block.data, rows, room) for rows in pieces]
-    block.index, block.weight, block.told = (np.concatenate(part) for part in zip(*parts))
+    for piece in block.pieces(_PIECE):
+        joined = anchors.join(block.data, slice(block.lo + piece.start, block.lo + piece.stop), room)
+        block.index[piece], block.weight[piece], block.told[piece] = joined
     if show is not None:
         show(block.hi / block.data.n)
 
@@ -2473,7 +2488,7 @@ def _joined(source, anchors, means=None):
     seen = _observed(given, mask)
     n, V = seen.shape
     rows = _Rows(_Data(given.tables, np.arange(n), np.arange(V), None if seen.all() else seen))
-    rows.map(_join, anchors)
+    rows.join(anchors)
     return rows
 
 
@@ -2763,7 +2778,7 @@ def _prepare(tables, mask, s, progress):
     at = _choose_anchors(rows.near.data, s, s.rng)
     progress("building graphs")
     anchors = _collect_anchors(rows.near.data, at, s)
-    rows.near.map(_join, anchors, progress.show)
+    rows.near.join(anchors, progress.show)
     return rows, at, anchors
 
 
