@@ -603,6 +603,10 @@ _DIRECTIONS = 100  # at most, in which wide views are seen, and anchors are look
 _SOUGHT = 2000  # rows, at most, in which they are sought; with all of 20,000 Noisy MNIST falls from NMI 0.83 to 0.68
 _ROWS_PER_DIRECTION = 5  # at least; with 10 MSRC and digits beside noise measure alike, with 2 noise wins
 _FEW_COMMON = 10  # samples that two views share
+# Views that PCA or SVD made are known by columns whose mean squared cosine is below this share of that of random
+# numbers (raw views have about 1 or more, embeddings at most 0.001), measured with so many random vectors.
+_ORTHOGONAL, _PROBES = 0.05, 4
+_FEWEST_ROTATED, _ROUNDING = 4, 1e6  # columns, at least, that are not smaller than the largest by this factor
 _NARROW = 3  # features of a view, whose rows say too little without their length
 _MOSTLY_ZERO = 0.1  # share of numbers that are not 0: below, z-scores make rare ones larger than 3, and words count so
 _STEEPEST = 1e6  # size over range of a sparse column, which can't be centred: squares of more drown the differences
@@ -619,6 +623,7 @@ class _Tables:
     index: object  # of the DataFrames among them, in the order of the rows; None if there are none
     first: int = 0  # number of the first row, if they are a chunk of larger ones
     chunks: tuple | None = None  # numbers of rows in each chunk, if some tables are dask arrays
+    frames: tuple = ()  # numbers of the views that are DataFrames
 
     @property
     def n(self):
@@ -639,6 +644,8 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
     keys = None
     if _is_mapping(views):
         keys, views = list(views), list(views.values())
+    elif _is_cells(views):
+        views = list(views.flat)
     elif any(hasattr(views, name) for name in ("shape", "__array__", "__dataframe__")):
         views = [views]
     elif not isinstance(views, (list, tuple)):
@@ -659,7 +666,14 @@ def _as_tables(views, fewest_rows=1, join="inner", feature_names=None):
             raise ValueError(f"{rows}: every view must describe the same samples, one per row")
     feature_names = _named_features(feature_names, names, views, tables)
     chunks = next((table.chunks[0] for table in tables if _is_dask(table)), None)
-    return _Tables(tables, where, names, feature_names, index, chunks=chunks)
+    frames = tuple(v for v, view in enumerate(views) if hasattr(view, "columns"))
+    return _Tables(tables, where, names, feature_names, index, chunks=chunks, frames=frames)
+
+
+def _is_cells(views):
+    """Whether it is an array of tables, as a cell array of a .mat file is read."""
+    cells = isinstance(views, np.ndarray) and views.dtype == object and views.size > 0
+    return cells and all(getattr(cell, "ndim", 0) == 2 for cell in views.flat)
 
 
 def _is_mapping(views):
@@ -736,11 +750,17 @@ def _as_table(view, name, fewest_rows):
             view = view.copy().compute_chunk_sizes()
     elif sparse.issparse(view):
         view = sparse.csr_array(view)
+        if view.dtype.char == "g":  # a long double, in which SciPy does not compute everything
+            view = view.astype(float)
         if not view.has_canonical_format:
             view = sparse.csr_array(view.tocoo())  # a copy, in which equal places are added up
     elif isinstance(view, np.ma.MaskedArray):
         view = view.astype(float).filled(np.nan)
-    elif hasattr(view, "reindex") and view.ndim == 2 and not all(isinstance(kind, np.dtype) for kind in view.dtypes):
+    elif hasattr(view, "reindex") and view.ndim == 2 and not all(map(_is_plain, view.dtypes)):
+        times = [column for column, kind in zip(view, view.dtypes) if getattr(kind, "kind", "O") in "mM"]
+        if times:
+            hint = "give times as numbers, such as days since a date"
+            raise TypeError(f"{name} is not numeric (column {times[0]!r}): {hint}")
         view = view.astype(object).where(view.notna(), np.nan).to_numpy()  # nullable numbers, categories that are some
     else:
         view = np.asarray(view)
@@ -759,6 +779,10 @@ def _as_table(view, name, fewest_rows):
     if view.shape[0] < fewest_rows or view.shape[1] == 0:
         raise ValueError(f"{name} has {view.shape[0]} sample(s) and {view.shape[1]} feature(s): drop it")
     return view
+
+
+def _is_plain(kind):
+    return isinstance(kind, np.dtype) and kind.kind in "biufc"
 
 
 def _fill_holes(given, mask, means=None):
@@ -784,15 +808,18 @@ def _as_mask(mask, given):
         return mask
     columns = list(map(str, mask.columns))
     counts = [str(v) for v in range(len(columns))]
-    named = given.view_names != [f"view {v}" for v in counts] or set(columns) == set(given.view_names)
-    if columns != counts and named:
-        mask = mask.iloc[:, _matched(given.view_names, columns, "the columns of mask", "of the views")]
+    unnamed = given.view_names == [f"view {v}" for v in counts]
+    wanted = counts if unnamed and set(columns) == set(counts) else given.view_names
+    if set(columns) == set(wanted) or not unnamed and columns != counts:
+        mask = mask.iloc[:, _matched(wanted, columns, "the columns of mask", "of the views")]
     if given.index is not None and not mask.index.equals(given.index):
         rows, there = (list(map(str, index)) for index in (given.index, mask.index))
         if type(mask.index).__name__ != "RangeIndex":
             mask = mask.iloc[_matched(rows, there, "the rows of mask", "of the views")]
         elif set(rows) == set(there):
             raise ValueError("mask counts its rows, and the views have these numbers in another order: give it labels")
+    if not mask.isna().any(axis=None) and all(kind == "boolean" for kind in mask.convert_dtypes().dtypes):
+        mask = mask.astype(bool)  # nullable, or objects
     return mask.to_numpy()
 
 
@@ -891,7 +918,7 @@ class _Scaling:
         self.weight = 1.0 / np.sqrt(spread) if spread > 0 else 0.0
 
 
-def _first_scaling(scale, extent, name):
+def _first_scaling(scale, extent, dtype, name):
     """A view's scaling, as far as its extent goes: to numbers whose moments neither overflow nor cancel."""
     (below, high), (filled, size, sparse_blocks, dense_blocks) = extent
     low, top, is_sparse = -below, max(below.max(), high.max()), sparse_blocks > 0
@@ -917,6 +944,9 @@ def _first_scaling(scale, extent, name):
     else:
         width, shift = np.full(len(low), top if scale in ("unit", "max") and top > 0 else 1.0), np.zeros(len(low))
     varies = width > np.finfo(float).tiny
+    if scale == "zscore":  # a column of sums that are all 1 but for rounding does not vary
+        rounding = np.finfo(dtype if dtype.kind == "f" else float).eps
+        varies &= width > 8 * rounding * np.maximum(high, below)
     factor = np.where(varies, 1.0 / np.where(varies, width, 1.0), 0.0)
     scaling = _Scaling(scale, factor, None if is_sparse else shift)
     if not is_sparse and scale != "zscore":
@@ -1061,7 +1091,7 @@ def _agreed(facts, given, schemes, canonical=True):
     slots = np.argsort(np.sum(view_prints, axis=0, dtype=np.uint64), kind="stable") if canonical else range(len(where))
     found, extents = [], [(np.max(reach, axis=0), sum(count)) for reach, count in zip(zip(*reaches), zip(*counts))]
     for words, draws in schemes:
-        scalings = [_first_scaling(words[slot], extents[slot], where[slot]) for slot in slots]
+        scalings = [_first_scaling(words[slot], extents[slot], given.tables[slot].dtype, where[slot]) for slot in slots]
         if found and [x.name for x in scalings] == [x.name for x in found[-1].scalings]:
             found[-1].draws += draws  # "auto" has chosen the same
         else:
@@ -1070,11 +1100,18 @@ def _agreed(facts, given, schemes, canonical=True):
 
 
 def _moments_of(schemes, tables, rows):
-    """Of every scheme's every view the sums of these rows of it, so scaled, and of their squares, (2, d) each."""
+    """Of every scheme's every view the sums of these rows of it, so scaled, and of their squares, (2, d) each.
+
+    Below them, where z-scores are wanted, X^T X r of the rows without a shift, for some `_probes` r.
+    """
 
     def moments(scaling, table, rows, lo, hi):
         block = scaling(table[rows[lo:hi]])
-        return np.stack([x.sum(axis=0, dtype=float) for x in (block, block**2)])
+        total = np.stack([x.sum(axis=0, dtype=float) for x in (block, block**2)])
+        if scaling.name != "zscore" or scaling.shift is None:
+            return total
+        whole = block + scaling.shift * scaling.factor
+        return np.vstack([total, (whole.T @ (whole @ _probes(scaling))).T])
 
     every = [one for scheme in schemes for one in zip(scheme.scalings, tables, rows)]
     return [sum(_map_rows(partial(moments, *one), len(one[2]))) for one in every]
@@ -1083,8 +1120,44 @@ def _moments_of(schemes, tables, rows):
 def _refine(schemes, moments, counts):
     """Finish the schemes with the `_moments_of` all chunks, over so many rows of each view."""
     scalings = [scaling for scheme in schemes for scaling in scheme.scalings]
+    rotated = []
     for scaling, total, n in zip(scalings, _sums(moments), np.tile(counts, len(schemes))):
-        scaling.refine(*(total / n))
+        rotated.append(len(total) > 2 and _is_rotated(scaling, total / n, n))
+        scaling.refine(*(total[:2] / n))
+    if len(schemes) == 2:
+        _keep_sizes(*schemes, rotated)
+
+
+def _probes(scaling):
+    """Random signs (d, some), to ask a matrix about its entries without making it; 0 for columns that are rounding."""
+    signs = np.random.RandomState(0).choice([-1.0, 1.0], size=(len(scaling.factor), _PROBES))
+    widest = scaling.factor.min(where=scaling.factor > 0, initial=np.inf)
+    return signs * ((scaling.factor > 0) & (scaling.factor < _ROUNDING * widest))[:, None]
+
+
+def _is_rotated(scaling, moments, n):
+    """Whether the columns are orthogonal, far more so than chance leaves random numbers: PCA or SVD made them.
+
+    Their cosines times random vectors, less these vectors, show the mean of their squares, 1 / n by chance.
+    """
+    (mean, square, *images), offset, probes = moments, scaling.shift * scaling.factor, _probes(scaling)
+    size = np.sqrt(np.maximum(square + 2 * mean * offset + offset**2, np.finfo(float).tiny))[:, None]
+    some, probes = probes[:, 0] != 0, size * probes
+    apart = (np.transpose(images) / size - probes)[some]
+    chance = (some.sum() - 1) / n * np.square(probes).sum()
+    return some.sum() >= _FEWEST_ROTATED and np.square(apart).sum() < _ORTHOGONAL * chance
+
+
+def _keep_sizes(first, second, rotated):
+    """Never z-scores for a view whose columns are principal directions: their sizes say how much they matter.
+
+    The draws of the first scheme see unit rows of it, the others the values as they are.
+    """
+    for v, (scaling, unit) in enumerate(zip(first.scalings, second.scalings)):
+        if rotated[v] and unit.name == "unit":
+            spread = np.sum(1.0 / scaling.factor[scaling.factor > 0] ** 2)
+            one, weight = np.ones_like(scaling.factor), 1.0 / np.sqrt(spread) if spread > 0 else 0.0
+            first.scalings[v], second.scalings[v] = unit, _Scaling(None, one, 0 * one, scaling.shift, weight)
 
 
 def _sums(parts):
@@ -1659,6 +1732,7 @@ _LAST_WEIGHTS = 0.7, 0.1  # of the k-th of them, after a short and after a long 
 _JUDGED_AT = 0.5  # its weight after the diffusion at which both partitions are judged
 _MARGIN = 1.015  # the long diffusion's scatter counts so much more: of two that are alike the short one is better
 _CLEAR = 0.2  # a graph shows k clusters clearly where 1 - s_k is below this share of 1 - s_(k+1), s squared
+_SHARED_MASS = 0.05  # of an anchor's neighbours, added to its own
 _DENSE = 500  # a matrix of this size is decomposed at once
 # Of the Krylov space, and how many more before it is asked again whether the k leading vectors are found.
 _FEWEST_BLOCKS, _MOST_BLOCKS, _MORE_BLOCKS, _RESIDUAL = 6, 30, 3, 3e-3
@@ -1762,7 +1836,10 @@ class _Projection:
         self.scale = np.ones(self.m * len(slices))
         A = self.matrix(sample)
         mass = A.sum(axis=0)
-        self.scale = 1.0 / np.sqrt(np.where(mass > 0, mass, 1.0))
+        mass = np.where(mass > 0, mass, 1.0)
+        # Few samples share an anchor on the rim of a cluster: a little of its neighbours' mass keeps it in the cluster.
+        mass += _SHARED_MASS * (A.T @ (A @ mass)) / mass
+        self.scale = 1.0 / np.sqrt(mass)
         A.data *= self.scale[A.indices]
         square, right = _spectrum(A, k, r, seed)
         top = np.sqrt(square[0]) if square[0] > 0 else 1.0
@@ -2305,7 +2382,7 @@ class Result:
         if _is_mapping(views):
             places = _matched(self.view_names, given.view_names, "the views")
             parts = {name: [getattr(given, name)[v] for v in places] for name in ("tables", "where", "feature_names")}
-            given = replace(given, **parts)
+            given = replace(given, **parts, frames=[at for at, v in enumerate(places) if v in given.frames])
             if mask is not None:
                 mask = mask if _is_dask(mask) else np.asarray(mask)
                 _check_mask(mask, given.n, len(places))
@@ -2314,8 +2391,11 @@ class Result:
             raise ValueError(f"got {len(given.tables)} view(s), the model was fitted on {len(fitted)}")
         for v, table in enumerate(given.tables):
             old, new, d = self.feature_names[v], given.feature_names[v], len(fitted[v].factor)
-            if old is None and new and set(new) == set(map(str, range(d))):
-                old = list(map(str, range(d)))  # columns that only counted, in another order
+            counts = list(map(str, range(d)))  # columns that only count, then or now, in another order
+            if old is None and new and set(new) == set(counts):
+                old = counts
+            elif new is None and old and set(old) == set(counts) and v in given.frames:
+                new = counts
             if old and new and old != new:
                 given.tables[v] = table[:, _matched(old, new, f"the columns of {given.where[v]}")]
             elif table.shape[1] != d:
@@ -2553,6 +2633,8 @@ def _resolve(o, n, V, fewest=2):
         if not good:
             raise ValueError(f"{name} must be {' or '.join(choices)}, got {value!r}")
     _check_norm_options(o.p, o.axis, o.fft_norm)
+    if not isinstance(o.penalty, str) and o.penalty > _PENALTY_CAP:
+        raise ValueError(f"penalty must be at most {_PENALTY_CAP:.0e}, got {o.penalty!r}")
     for name in ("joint", "normalize"):
         if getattr(o, name) not in (True, False):
             raise ValueError(f"{name} must be True or False, got {getattr(o, name)!r}")
@@ -2646,8 +2728,9 @@ def cluster(
         "zscore": columns of mean 0 and variance 1; "unit": rows of length 1; "max": divided by the largest absolute
         value. "auto": two draws of anchors in three see z-scores ("unit" for sparse views and non-negative ones with
         less than a tenth of non-zeros), one sees unit rows, because neither is right for all data; views of up to three
-        features are z-scores always. All draws see z-scored views with more than 2d columns, d = min(n / 5, 100), in
-        their d directions of most variance.
+        features are z-scores always. Views whose columns are orthogonal, as PCA and SVD make them, keep the sizes of
+        their columns: two draws see unit rows of them, one the values as they are. All draws see z-scored views with
+        more than 2d columns, d = min(n / 5, 100), in their d directions of most variance.
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.
@@ -2724,7 +2807,7 @@ def _cluster(tables, mask, o, fewest):
         scale = _simplex_scale(mass, s.k) if o.normalize else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
         rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
-        StH, F, clarity = _start(rows, at, anchors, s)
+        StH, F, clarity, filled = _start(rows, at, anchors, s)
         if tables.chunks is not None:
             rows.settle()
         if s.lambda1 == "auto":
@@ -2748,7 +2831,8 @@ def _cluster(tables, mask, o, fewest):
 
         progress("iterating")
         gaps, different = [], len(rows.data.distinct)
-        iterations = int(o.max_iter) if different >= s.k else 0  # H^T*H = I needs a sample for every cluster
+        # H^T*H = I needs a sample for every cluster; else it would tear rows apart that are equal to the graphs.
+        iterations = int(o.max_iter) if different >= s.k and filled else 0
         G, F, history, stopped_by = _algorithm1(rows, StH, F, s, iterations, watch)
         progress("reading off")
         found, together, empty = _read_off(rows, at, anchors, G, s)
@@ -2783,7 +2867,10 @@ def _prepare(tables, mask, s, progress):
 
 
 def _start(rows, at, anchors, s):
-    """Give the blocks their first H, z, w and J; returns S^T*H and the first F (m, V*k), and how clear clusters are."""
+    """Give the blocks their first H, z, w and J.
+
+    Returns S^T*H and the first F (m, V*k), how clear the clusters are, and whether none of them is empty.
+    """
     V, k = s.norm.shape
     if isinstance(s.init, str) and s.init == "identity":
         # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
@@ -2791,7 +2878,7 @@ def _start(rows, at, anchors, s):
         H[:k, :k] = np.eye(k)
         for name, first in ("H", H), ("z", np.zeros_like(H)), ("w", H.copy()), ("J", np.zeros_like(H)):
             rows.spread(name, first)
-        return rows.sum(_transposed_times, anchors.m), np.zeros((anchors.m, V * k)), None
+        return rows.sum(_transposed_times, anchors.m), np.zeros((anchors.m, V * k)), None, True
     clarity = None
     if isinstance(s.init, str):
         clarity = _find_labels(rows, anchors, s)
@@ -2799,18 +2886,18 @@ def _start(rows, at, anchors, s):
         rows.spread("labels", s.init[rows.data.rows])
     rows.map(_prune_filled, rows.take("labels", at))
     size = rows.sum(lambda block: np.bincount(block.labels, minlength=k))
-    size = 1.0 / np.sqrt(np.maximum(size, 1))  # 0 members where rows are fewer than clusters
+    entry = 1.0 / np.sqrt(np.maximum(size, 1))  # 0 members where fewer rows than clusters can be told apart
 
     def first_H(block):
         block.H = np.zeros((len(block.labels), V * k), block.S.dtype)
-        block.H[np.arange(len(block.labels)), block.labels] = size[block.labels]
+        block.H[np.arange(len(block.labels)), block.labels] = entry[block.labels]
         block.z, block.w, block.J = block.H.copy(), block.H.copy(), block.H.copy()
 
     rows.map(first_H)
     StH = rows.sum(_transposed_times, anchors.m)
     F = StH.copy()
     _project_simplex(F.reshape(-1, k))
-    return StH, F, clarity
+    return StH, F, clarity, bool(size.all())
 
 
 def _prune_filled(block, anchor_labels):
@@ -2885,7 +2972,8 @@ def _doubts(result, together, empty, different):
     """What the user should be warned of."""
     k = result.memberships.shape[1]
     if empty:
-        yield f"{empty} of {k} clusters are empty; the data have {different} different sample(s)", UserWarning
+        differ = f"the data have {different} different sample(s), of which the graphs may tell fewer apart"
+        yield f"{empty} of {k} clusters are empty; {differ}", UserWarning
     for name, told in zip(result.view_names, result._told):
         if told < 0.25:
             why = "it was not seen in the others, or they are equally far from all anchors there"
@@ -3012,7 +3100,7 @@ class AGTF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
 def _is_one_table(X):
     """Whether X is one table in memory, of which scikit-learn can tell whether it is right."""
-    several = isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
+    several = isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2 or _is_cells(X)
     return not several and not _is_mapping(X) and not _is_dask(X)
 
 
@@ -3060,6 +3148,7 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", impute=None, scale="a
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
 _NUMBER = re.compile(r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?%?|nan|[-+]?inf|)\s*", re.IGNORECASE)  # or a hole
 _HOLES = ("na", "n/a", "null", "none", "?")  # what files have in the place of a number, besides
+_WRITTEN_HOLES = ["", "?", "NaN", "nan", "NA", "na", "N/A", "n/a", "NULL", "null", "None", "none", "#N/A", "<NA>"]
 
 
 def _profile(data, labels, k):
@@ -3501,7 +3590,7 @@ def _read_hdf5(file):
 
 
 def _is_label(name, label):
-    return str(name).lower() in _LABEL_NAMES if label is None else str(name) == label
+    return str(name).strip().lower() in _LABEL_NAMES if label is None else str(name) == label
 
 
 def _is_measured(values):
@@ -3518,13 +3607,19 @@ def _labels_among(names, label):
 
 def _read_tables(paths, label):
     """Views by file name, as DataFrames if pandas is installed, samples in the order of the first file; labels."""
-    tables, y, order, unnamed = {}, None, None, []
+    tables, y, order, unnamed, read = {}, None, None, [], []
     stems = [os.path.splitext(os.path.basename(path))[0] for path in paths]
-    for v, (path, stem) in enumerate(zip(paths, stems)):
+    for path in paths:
         try:
-            frame, labels = _read_table(path, label)
+            read.append(_read_table(path, label))
         except (ValueError, csv.Error) as error:
             raise ValueError(f"{path} is not a table of numbers: {error}") from None
+    are_numbered = _share_numbers([frame for frame, _ in read])
+    for v, (path, stem, (frame, labels)) in enumerate(zip(paths, stems, read)):
+        if are_numbered:
+            frame = frame.set_index(frame.columns[0])
+            frame.index = frame.index.astype(int).map(str)
+            labels = [x.set_axis(frame.index) for x in labels]
         index = getattr(frame, "index", None)
         if index is None or type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1):
             unnamed.append(path)
@@ -3574,6 +3669,15 @@ def _read_table(path, label):
     return frame.astype(float), labels
 
 
+def _share_numbers(frames):
+    """Whether the first columns number the samples: one name, and the same whole numbers, none twice, in every file."""
+    first = [frame.iloc[:, 0] for frame in frames if hasattr(frame, "iloc") and frame.shape[1] > 1]
+    if len(frames) < 2 or len(first) < len(frames) or len({x.name for x in first}) > 1 or first[0].name == 0:
+        return False  # without names a first column may be anything
+    same = all(set(x) == set(first[0]) for x in first)
+    return same and all(x.is_unique and (x % 1 == 0).all() and type(x.index).__name__ == "RangeIndex" for x in first)
+
+
 def _csv_options(path, label):
     """How pandas is to read a CSV file, from its first two lines that are not blank."""
     with open(path, encoding="utf-8-sig", newline="") as file:
@@ -3587,14 +3691,17 @@ def _csv_options(path, label):
     _labels_among(first, label)  # pandas gives a second column of the same name another one
     counted, named = [cell for cell in first if cell], not all(is_number)
     counts = len(counted) > 1 and any(counted == [str(lo + c) for c in range(len(counted))] for lo in (0, 1))
-    if counts or len(first) > 1 and not is_number[0] and all(is_number[1:]):
+    if len(counted) > 2 and all(map(str.isdecimal, counted)):  # years, wavelengths
+        counts |= len({int(b) - int(a) for a, b in zip(counted, counted[1:])} - {0}) == 1
+    if counts or len(first) > 1 and all(is_number[1:]) and not (is_number[0] and first[0].strip()):
         raise ValueError("the first line may be names or data; put a line of names above it, or in its place")
     more = second[len(first) :] if named else []  # than the first line, in which R leaves out the name of the names,
     ended = starts and not any(more) and not longer  # or because all others end in a separator
     if more and not ended and (len(more) > 1 or not more[0] or first[0].startswith("#")):
         raise ValueError("the first line has fewer cells than the second: leave out comments, and name every column")
-    holes = {name: _HOLES for name in first if not _is_label(name, label)} if named else _HOLES
+    holes = {name: [""] if _is_label(name, label) else _WRITTEN_HOLES for name in first} if named else _WRITTEN_HOLES
     options = {"sep": separator, "header": 0 if named else None, "na_values": holes, "skipinitialspace": True}
+    options["keep_default_na"] = False  # a class may be called None
     names = {"index_col": False} if ended else {"names": ["Unnamed: 0", *first]}
     return options | {"encoding": "utf-8-sig"} | (names if more else {})
 
@@ -3611,20 +3718,22 @@ def _listing(contents):
 
 def _choose(contents, chosen, label):
     """The views by name, samples as rows, and the labels or None."""
-    y, cells = np.array([]), {name: list(x.ravel()) if x.dtype == object else [x] for name, x in contents.items()}
-    for name in [name for name in contents if _is_label(name, label) and (label or name not in chosen)]:
-        # One text per cell, or a vector that all cells repeat.
-        some = [x.toarray() if sparse.issparse(x) else x for x in cells.pop(name)]
-        if contents[name].dtype == object and all(cell.dtype.kind == "U" for cell in some):
-            y = max(y, np.array(["".join(cell) for cell in some]), key=len)
-        elif some[0].dtype.kind in "biufU" and all(np.array_equal(x, some[0], equal_nan=True) for x in some[1:]):
-            y = max(y, some[0].ravel() if some[0].size in some[0].shape else y, key=len)
+    cells = {name: list(x.ravel()) if x.dtype == object else [x] for name, x in contents.items()}
+    named = [name for name in contents if _is_label(name, label) and (label or name not in chosen)]
+    vectors = {name: _label_vector(cells.pop(name), contents[name].dtype == object) for name in named}
+    y = max(vectors.values(), key=len, default=np.array([]))
+    for name, other in vectors.items():
+        both = list(zip(map(str, y), map(str, other)))
+        if len(y) == len(other) > 0 and not len(set(both)) == len(set(map(str, y))) == len(set(map(str, other))):
+            raise ValueError(f"{' and '.join(vectors)} may be labels, and differ: choose labels={name!r} or another")
     if label is not None and len(y) == 0:
         raise ValueError(f"{label!r} is no vector of labels")
     index = next((x for name, x in cells.items() if name.lower() == "index" and contents[name].dtype == object), [])
     n = len(y) or max((int(np.max(seen)) for seen in index), default=0)
-    views = {}
-    for name in chosen or _guess_views(contents, cells, n):
+    names, views = chosen or _guess_views(contents, cells, n), {}
+    if not chosen and all(any(part in name.lower() for name in names) for part in ("train", "test")):
+        raise ValueError("it holds samples for training and others for testing")
+    for name in names:
         for cell in cells[name]:
             if cell.dtype.kind not in "biuf" or cell.ndim < 1 or 0 in cell.shape:
                 raise ValueError(f"{name!r} is no table of numbers")
@@ -3647,6 +3756,16 @@ def _choose(contents, chosen, label):
             view[~np.isin(samples, index[v])] = np.nan
         views[name] = sparse.csr_array(view) if sparse.issparse(view) else view
     return views, y if len(y) else None
+
+
+def _label_vector(cells, are_cells):
+    """One text per cell, or a vector that all cells repeat; else an empty one."""
+    cells = [x.toarray() if sparse.issparse(x) else x for x in cells]
+    if are_cells and all(cell.dtype.kind == "U" for cell in cells):
+        return np.array(["".join(cell) for cell in cells])
+    alike = all(np.array_equal(x, cells[0], equal_nan=True) for x in cells[1:] if cells[0].dtype.kind in "biuf")
+    is_vector = cells[0].dtype.kind in "biufU" and cells[0].size in cells[0].shape
+    return cells[0].ravel() if is_vector and alike else np.array([])
 
 
 def _guess_views(contents, cells, n):
@@ -3947,9 +4066,9 @@ def _show(paths):
 
 def _run(given, verbose):
     """Cluster the data files, or predict, and write what was asked for, every file whole or not at all."""
-    views, y = load_views(given.data, names=given.names or bool(given.predict))
+    views, y = load_views(given.data, names=True)  # features keep their names in any case, for a model's sake
     known = np.array([]) if y is None else y[y == y]  # NaN, the class of samples without one, differs from itself
-    views = list(views.values()) if given.predict and not given.names else views  # whose columns the model matches
+    views = views if given.names else list(views.values())
     tables = _as_tables(views)
     names = (f"{name} ({table.shape[1]})" for name, table in zip(tables.view_names, tables.tables))
     print(f"{tables.n} samples, {len(tables.tables)} views: {', '.join(names)}")

@@ -340,3 +340,16 @@ def test_options_that_do_not_go_together(data_file, capsys):
         err = capsys.readouterr().err
         assert err.startswith("agtf: ") and err.count("\n") == 1
     assert data_file.with_name("model.npz").read_bytes() == whole and agtf.load_views(data_file)[1] is not None
+
+
+def test_a_model_knows_the_files_columns_without_names_too(named_files, tmp_path, capsys):
+    paths, frames = named_files
+    model, labels, again = (str(tmp_path / name) for name in ("model.npz", "labels.csv", "again.csv"))
+    assert agtf._main([*paths, "-k", "3", "--save", model, "-o", labels]) == 0
+    assert agtf.load(model).view_names == ["view 0", "view 1"] and read_csv(labels)[0] == ["label"]
+    assert agtf._main([*paths[::-1], "--predict", model]) == 2
+    assert "are not those that the model was fitted on" in capsys.readouterr().err
+    for path, frame in zip(paths, frames.values()):
+        frame.iloc[:, ::-1].to_csv(path, index_label="id")
+    assert agtf._main([*paths, "--predict", model, "-o", again]) == 0
+    assert read_csv(again) == read_csv(labels)

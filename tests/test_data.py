@@ -600,3 +600,55 @@ def test_names_of_columns_may_go_over_lines(tmp_path):
     (tmp_path / "t.csv").write_text('"height\n(m)","weight\n(kg)"\n1.5,2\n1.7,3\n')
     table = agtf.load_views([tmp_path / "t.csv"], names=True)[0]["t"]
     assert list(table) == ["height\n(m)", "weight\n(kg)"] and table.shape == (2, 2)
+
+
+def test_a_class_called_none_is_a_class(tmp_path):
+    text = "state,a,b\n" + "".join(f"{name},{i},{i * i}\n" for i, name in enumerate(["None", "Mild", "NA", "Mild"]))
+    (tmp_path / "s.csv").write_text(text + "NA,?,n/a\n,NULL,7\n")
+    (view,), y = agtf.load_views([tmp_path / "s.csv"], labels="state")
+    assert y[:5].tolist() == ["None", "Mild", "NA", "Mild", "NA"] and y[5] != y[5]
+    assert np.isnan(view[4]).all() and np.isnan(view[5, 0]) and view[5, 1] == 7
+
+
+def test_numbers_that_files_share_put_the_samples_in_order(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    ids = pandas.Index(1000 + rng.permutation(40), name="patient")
+    a, b = (pandas.DataFrame(rng.normal(size=(40, 2)), ids, columns=list("uv")) for _ in range(2))
+    a.to_csv(tmp_path / "a.csv")
+    b.assign(y=np.arange(40) % 3).sort_index().to_csv(tmp_path / "b.csv")
+    views, y = agtf.load_views([tmp_path / "a.csv", tmp_path / "b.csv"], names=True)
+    assert list(views["a"].index) == list(views["b"].index) == list(map(str, ids))
+    np.testing.assert_allclose(views["b"], b)
+    assert y.tolist() == (np.arange(40) % 3).tolist()
+    assert agtf.load_views([tmp_path / "a.csv"])[0][0].shape == (40, 3)  # alone they may be anything
+
+
+@pytest.mark.parametrize("first", ["400,450,500", "2019,2020,2021", "9,6,3", ",410,420", ",400,450,500"])
+def test_names_that_are_numbers_are_refused(tmp_path, first):
+    (tmp_path / "v.csv").write_text(first + "\n1,2.5,3\n2,4.5,5\n3,1.5,2\n")
+    with pytest.raises(ValueError, match="the first line may be names or data"):
+        agtf.load_views([tmp_path / "v.csv"])
+
+
+def test_parts_for_training_and_testing_are_not_views(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "t.npz", X_train=rng.normal(size=(30, 6)), X_test=rng.normal(size=(10, 6)), y_train=np.arange(30)
+    )
+    with pytest.raises(ValueError, match="for training and others for testing"):
+        agtf.load_views(tmp_path / "t.npz")
+    assert agtf.load_views(tmp_path / "t.npz", views="X_train", labels="y_train")[0][0].shape == (30, 6)
+
+
+def test_names_of_labels_may_end_in_blanks_and_must_agree(tmp_path):
+    (tmp_path / "v.csv").write_text("y ,a,b\n1,2.5,3\n2,4.5,5\n")
+    views, y = agtf.load_views([tmp_path / "v.csv"])
+    assert views[0].shape == (2, 2) and y.tolist() == [1, 2]
+    y, X = np.array([1, 1, 2, 2, 3]), np.random.default_rng(0).normal(size=(5, 3))
+    np.savez(tmp_path / "two.npz", X=X, y=y, gt=y[::-1])
+    with pytest.raises(ValueError, match="y and gt may be labels, and differ"):
+        agtf.load_views(tmp_path / "two.npz")
+    assert agtf.load_views(tmp_path / "two.npz", views="X", labels="gt")[1].tolist() == y[::-1].tolist()
+    np.savez(tmp_path / "same.npz", X=X, y=y, gt=np.array(list("aabbc")))  # codes and names
+    assert agtf.load_views(tmp_path / "same.npz")[1].tolist() == y.tolist()

@@ -575,3 +575,128 @@ def test_a_warning_of_suggest_k_points_at_its_caller():
         warnings.simplefilter("always")
         agtf.suggest_k(views, 5)
     assert {warning.filename for warning in caught} == {__file__} and "in common" in str(caught[0].message)
+
+
+# ---- what many users have, and few tests -----------------------------------------------------------------------------
+
+
+def orthogonal(X, pca=False):
+    """X as users embed it: coordinates along its principal directions."""
+    X = X - X.mean(axis=0) if pca else X
+    U, s, _ = np.linalg.svd(X, full_matrices=False)
+    return U * s
+
+
+@pytest.mark.parametrize("pca", [False, True])
+def test_embeddings_keep_the_sizes_of_their_columns(pca):
+    views, y = agtf.digits_views()
+    embedded = [orthogonal(view, pca) for view in views]
+    found = agtf.cluster(embedded, 10)
+    assert found.scalings == [["unit"] * 4] * 2 + [[None] * 4]
+    z_scores = agtf.cluster(embedded, 10, scale="zscore")
+    assert agtf.score(y, found.labels)["ARI"] > agtf.score(y, z_scores.labels)["ARI"] + 0.02
+    assert (found.predict([view[:300] for view in embedded]) == found.labels[:300]).mean() > 0.9
+    raw = agtf.cluster(views, 10, max_iter=0).scalings
+    assert raw == [["zscore"] * 4] * 2 + [["unit"] * 4]
+    beside = agtf.cluster([embedded[0], views[0]], 10, max_iter=0)  # every view for itself
+    assert beside.scalings == [["unit", "zscore"]] * 2 + [[None, "unit"]]
+
+
+def test_columns_of_embeddings_are_recognised_by_their_cosines():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 12)) * np.geomspace(100, 0.01, 12)
+    tables = {
+        "random": (X, False),
+        "orthogonal": (orthogonal(X), True),
+        "orthogonal, single precision": (orthogonal(X).astype(np.float32), True),
+        "orthogonal and rounding": (np.hstack([orthogonal(X), 1e-13 * rng.normal(size=(300, 3))]), True),
+        "away from 0": (orthogonal(X) + 5 * X.std(), False),
+        "part of the rows": (orthogonal(np.vstack([X, X[:150]]))[:300], False),
+        "three columns": (orthogonal(X[:, :3]), False),
+        "wide": (orthogonal(rng.normal(size=(300, 150)) * np.geomspace(50, 0.1, 150)), True),
+    }
+    for name, (table, expected) in tables.items():
+        s = agtf._resolve(agtf.AGTF(3), 300, 1)
+        data = agtf._arrange(agtf._as_tables([table]), None, True, s.schemes)
+        kept = [scheme.scalings[0].name for scheme in data.schemes] == ["unit", None]
+        assert kept == expected, name
+    # The definition: the mean squared cosine of different columns, a share of 1 / n.
+    for table, n in ((X, 300), (orthogonal(X), 300)):
+        unit = table / np.linalg.norm(table, axis=0)
+        cosines = (unit.T @ unit)[~np.eye(12, dtype=bool)]
+        scaling = agtf._Scaling("zscore", np.ones(12), np.zeros(12))
+        moments = agtf._moments_of([agtf._Scheme([scaling], 1)], [table], [np.arange(n)])[0]
+        assert agtf._is_rotated(scaling, moments / n, n) == ((cosines**2).mean() < agtf._ORTHOGONAL / n)
+
+
+def test_columns_that_vary_by_rounding_do_not_count():
+    (X, _), y = blobs(n=200)
+    rng = np.random.default_rng(0)
+    for kind, step in ((float, 2.0**-52), (np.float32, 2.0**-23)):
+        sums = (1 + step * rng.integers(-2, 3, size=(200, 4))).astype(kind)
+        assert (np.ptp(sums, axis=0) > 0).all()
+        with pytest.warns(UserWarning, match="view 1 tells something about 0% of the samples"):
+            scaled = agtf.cluster([X, sums], 3)._anchors.schemes[0].scalings
+        assert not scaled[1].factor.any() and (scaled[0].factor > 0).all()
+        small = (1 + 100 * step * rng.integers(-2, 3, size=(200, 4))).astype(kind)  # far above rounding
+        assert agtf.cluster([X, small], 3)._anchors.schemes[0].scalings[1].factor.all()
+
+
+def test_rows_that_only_their_length_tells_apart_stay_together_in_any_order():
+    rng = np.random.default_rng(7)
+    X = np.zeros((300, 12))  # purchases in one department each: as unit rows 12 different ones
+    X[np.arange(300), rng.integers(0, 12, 300)] = rng.integers(1, 6, 300)
+    order = rng.permutation(300)
+    with pytest.warns(UserWarning, match="3 of 15 clusters are empty"):
+        first, second = agtf.cluster([X], 15), agtf.cluster([X[order]], 15)
+    assert agtf.score(first.labels[order], second.labels)["ARI"] == 1.0
+    for row in np.unique(X, axis=0):
+        assert len(set(first.labels[(row == X).all(axis=1)])) == 1
+
+
+def test_names_that_count_are_matched_whichever_came_first(framed):
+    _, (first, _), _ = framed
+    counted = pd.DataFrame(first)
+    turned = agtf.cluster([counted[[2, 0, 3, 1]]], 3)
+    np.testing.assert_array_equal(turned.predict([counted]), turned.predict([counted[[2, 0, 3, 1]]]))
+    np.testing.assert_array_equal(turned.predict({"view 0": counted}), turned.predict([counted]))
+    estimator = agtf.AGTF(3).fit([counted[[2, 0, 3, 1]]])
+    np.testing.assert_array_equal(estimator.predict([counted]), turned.predict([counted]))
+
+
+def test_columns_of_a_mask_that_count(framed):
+    _, views, _ = framed
+    mask = np.ones((60, 2), bool)
+    mask[:15, 0] = False
+    frame = pd.DataFrame(mask)
+    expected = agtf.cluster(views, 3, mask=mask)
+    for given in (frame, frame[[1, 0]], frame.astype("boolean"), frame.astype(object)):
+        np.testing.assert_array_equal(agtf.cluster(views, 3, mask=given).memberships, expected.memberships)
+    named = agtf.cluster({1: views[1], 0: views[0]}, 3, mask=frame)
+    np.testing.assert_allclose(named._told[:2], [1.0, 0.75])
+    with pytest.raises(ValueError, match="boolean array"):
+        agtf.cluster(views, 3, mask=frame.astype(int))
+
+
+def test_cells_of_a_mat_file_are_views(framed):
+    _, views, _ = framed
+    cells = np.empty((1, 2), object)
+    cells[0, :] = views
+    expected = agtf.cluster(views, 3).labels
+    np.testing.assert_array_equal(agtf.cluster(cells, 3).labels, expected)
+    np.testing.assert_array_equal(agtf.AGTF(3).fit(cells[0]).labels_, expected)
+
+
+def test_odd_kinds_of_numbers(framed):
+    _, (first, second), _ = framed
+    expected = agtf.cluster([first, second], 3).labels
+    longer = sparse.csr_array(first).astype(np.longdouble)
+    np.testing.assert_array_equal(agtf.cluster([longer], 3).labels, agtf.cluster([sparse.csr_array(first)], 3).labels)
+    objects = pd.DataFrame(first).astype(object)
+    objects.iloc[4] = pd.NA
+    assert np.isnan(agtf._as_tables([objects]).tables[0][4]).all()
+    np.testing.assert_array_equal(agtf.cluster([objects.fillna(0), second], 3).labels.shape, expected.shape)
+    with pytest.raises(TypeError, match="column 'visit'.*days since"):
+        agtf.cluster([pd.DataFrame({"age": first[:, 0], "visit": pd.Timestamp("2024-01-01")})], 3)
+    with pytest.raises(ValueError, match="penalty must be at most"):
+        agtf.cluster([first], 3, penalty=1e19)
