@@ -100,6 +100,14 @@ def test_rules_of_a_sample_label_the_others(digits, chunks, few):
     assert_same(agtf.cluster(chunked(digits, chunks), 10), agtf.cluster(digits, 10))
 
 
+def test_embeddings_are_recognised_in_chunks(digits, few):
+    embedded = [np.linalg.svd(view, full_matrices=False) for view in digits]
+    embedded = [U[:, :30] * s[:30] for U, s, _ in embedded]
+    expected = agtf.cluster(embedded, 10)
+    assert expected.scalings[-1] == [None] * 4
+    assert_same(agtf.cluster(chunked(embedded), 10), expected)
+
+
 def test_a_cluster_finds_the_labels_of_memory(client, digits, few):
     with client.as_current():
         found = agtf.cluster(chunked(digits), 10)
