@@ -528,7 +528,7 @@ def schatten_norm(X, p, axis="cluster", fft_norm="ortho"):
     X is (n, K, V), samples (or anchors) x clusters x views, and 0 < p <= 1. `axis` says where the DFT runs. "cluster"
     (Definition 2): along the clusters, slices n x V. "lateral" (the Remark): nowhere, slices n x V. "sample": along the
     samples, slices K x V; this one depends on the order of the rows. "view": along the views, slices n x K.
-    fft_norm="backward" leaves the DFT without a factor, as the code behind the published figures does.
+    fft_norm="backward" leaves the DFT without a factor, as the public code of sibling methods does.
 
     >>> import numpy as np, agtf
     >>> X = np.zeros((4, 2, 3))
@@ -2446,8 +2446,9 @@ class Result:
     def explain(self, i):
         """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
 
-        `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k), `shares` (slices,);
-        `favoured` is the cluster with most votes: if not the `label`, the factorisation overruled the anchors.
+        `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k); `shares` (slices,), how much
+        of the votes for the label each slice gives; `favoured` is the cluster with most votes: if not the `label`, the
+        factorisation, which weighs all samples together, overruled the anchors. Four anchors a slice are printed.
         """
         if isinstance(i, str):
             if (self.sample_names or []).count(i) != 1:
@@ -2742,7 +2743,8 @@ def cluster(
         Whether all scaled features together make one more slice; whether the graph's columns are scaled so that S^T*H
         of a clean partition lies on the simplex.
     init : {"spectral", "identity"} or (n,) int array
-        Where the factorisation starts: labels from the spectrum of the graphs, the paper's identity matrix, or labels.
+        Where the factorisation starts: labels from the spectrum of the graphs; the paper's identity matrix, which puts
+        one of the first k rows in each cluster, and so depends on the order of the rows; or labels.
     axis, p, fft_norm
         The tensor Schatten p-norm, see `schatten_norm`. axis="sample" depends on the order of the rows.
     lambda1, lambda2 : float or "auto"
@@ -2795,6 +2797,9 @@ def _cluster(tables, mask, o, fewest):
     if s.norm.axis == "sample":
         known = "the result depends on the order of the rows, and on rows sorted by class it knows the classes"
         _warn(f'axis="sample" takes a DFT over the samples: {known}')
+    elif s.in_given_order:
+        known = "the result depends on the order of the rows"
+        _warn(f'init="identity" puts one of the first {s.k} rows in each cluster: {known}')
     if o.impute:
         _fill_holes(tables, mask)
     progress = _Progress(o.verbose)
@@ -3233,15 +3238,15 @@ def _text_table(header, rows):
 
 
 def _html_table(header, rows, head="<th>{}</th>", kind=""):
-    """The table; the page's style draws a bar in cells that say how long, 0.5 for a difference of 1."""
+    """The table; the page's style draws a bar in cells that say how long, full for a difference of 3 or more."""
     body = ""
     for row in rows:
         body += "<tr>"
         for name, cell in zip(header, row):
             mark = ' class="n"' if _NUMBER.fullmatch(cell) else ""
             if name == "difference":
-                size, side = abs(float(cell)), "less" if cell.startswith("-") else "more"
-                mark = f' class="{side}" style="--bar: {size / (1 + size):.2f}"'
+                size, side = min(abs(float(cell)) / 3, 1), "less" if cell.startswith("-") else "more"
+                mark = f' class="{side}" style="--bar: {size:.2f}"'
             body += f"<td{mark}>{escape(cell)}</td>"
         body += "</tr>\n"
     head = "".join(head.format(escape(name)) for name in header)
@@ -3381,17 +3386,20 @@ def _report(result, path):
     residuals = ", ".join(f"{name} {x:.1e}" for name in HISTORY[:3] for x in result.history[name][-1:])
     clarity = "unknown" if result.clarity is None else f"{result.clarity:.2f}"
     facts = {
-        "Data": f"{views}; {len(result.anchors)} anchors",
-        "Options": ", ".join(f"{name} = {x}" for name, x in options.items()),
+        "Data": f"{views}; {len(result.anchors)} anchors, samples that stand for all",
         "Agreement of the views": f"{agreement} of the samples are where that view's anchors alone would put them",
         "Clarity": f"a short and a long diffusion find clusters whose agreement is {clarity} (adjusted Rand index)",
         "Certainty": f"half of the samples have a membership above {middle:.2f}, a tenth one below {low:.2f}",
+    }
+    technical = {
         "Convergence": f"{result.n_iter} iterations, ended by {result.stopped_by}; residuals {residuals or 'unknown'}",
+        "Options": ", ".join(f"{name} = {x}" for name, x in options.items()),
     }
     cards = (_describe_cluster(result, everything, c)._repr_html_() for c in range(k))
     parts = {
         "title": escape(everything.title), "version": __version__,
         "facts": "".join(f"<p><b>{name}:</b> {escape(text)}.</p>" for name, text in facts.items()),
+        "technical": "".join(f"<p><b>{name}:</b> {escape(text)}.</p>" for name, text in technical.items()),
         "clusters": _html_table(*everything._table, "<th><button>{}</button></th>", "sortable"),
         "cards": "\n".join(f'<article id="cluster-{c}">{card}</article>' for c, card in enumerate(cards)),
     }  # fmt: skip
@@ -3426,7 +3434,8 @@ th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; bo
 [aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
 [style] { white-space: nowrap } [style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar));
   height: .6em; margin-right: .4em; background: #cc6677; print-color-adjust: exact } .more::before { background: #69c }
-.cards { columns: 25rem } article { border: 1px solid #8886; padding: 1rem; margin: 0 0 1rem; break-inside: avoid }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr)); gap: 1rem }
+article { border: 1px solid #8886; padding: 1rem; break-inside: avoid; min-width: 0 }
 @media print { :root { color-scheme: light; font-size: 9px } form { display: none } .wide { overflow: visible }
   button { all: unset } .sortable td:nth-last-child(2) { min-width: 0 } h2 { break-after: avoid } }
 </style></head><body><main><h1>$title</h1>$facts
@@ -3434,8 +3443,9 @@ th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; bo
 <button>Explain</button><output id="answer" tabindex="0"></output></form><p>$left_out</p>
 <h2>Clusters</h2><p>Sure: the mean membership of the samples in their cluster. Confused: the share of them with a
 membership above 0.1 in the closest cluster. Agrees: the share whose cluster that view's anchors alone would choose.
-Differences from all other samples are in standard deviations. The columns' names sort.</p>$clusters
-<h2>Each cluster</h2><div class="cards">$cards</div><p>Written by agtf $version.</p></main>
+Joint: the features of all views together. Differences from all other samples are in standard deviations; bars are full
+at 3. Click a column's name to sort.</p>$clusters<h2>Each cluster</h2><div class="cards">$cards</div>
+<h2>How it was made</h2>$technical<p>Written by agtf $version.</p></main>
 <script type="application/json" id="data">$samples</script><script>
 const samples = JSON.parse(document.getElementById("data").textContent), [form] = document.forms;
 for (const th of document.querySelectorAll(".sortable th")) th.firstChild.onclick = () => {
@@ -3900,7 +3910,7 @@ def plot_convergence(result, accuracy=None, ax=None):
     right.plot(steps, objective / objective[:1], color="0.5", label="objective / its first value")
     if accuracy is not None:
         right.plot(steps, accuracy, color="#d55e00", label="accuracy")
-    right.set(ylim=(0, None), ylabel="share")
+    right.set(ylim=(0, None), ylabel="objective" if accuracy is None else "objective, accuracy")
     ax.legend(handles=[*ax.lines, *right.lines], loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2)
     return ax
 
@@ -4000,10 +4010,12 @@ def plot_profile(result, c, ax=None):
     """What sets cluster c apart from all other samples: a panel per view (`ax`: that many), its strongest features."""
     found, V = result.describe(c), len(result.view_names)
     panels, (more, less) = _panels(V, (1 + 3 * V, 3.2)) if ax is None else ax, _colours(2)
+    reach = 1.05 * np.abs(found.differences).max(initial=0.1)  # one scale: a weak view looks weak
+    left, right = -reach * (found.differences < 0).any(), reach * (found.differences > 0).any()
     for v, panel in enumerate(np.atleast_1d(panels)):
         some = np.flatnonzero(found.views == v)[:8]
         view, *names = (_printable(x, 24) for x in [result.view_names[v], *found.names[some]])
-        _axes(panel, f"Cluster {c}: {view}", "difference / standard deviation", lines=names)
+        _axes(panel, f"Cluster {c}: {view}", "difference / standard deviation", lines=names, xlim=(left, right))
         values = found.differences[some]
         panel.barh(range(len(some)), values, color=np.where(values < 0, less, more))
     return panels

@@ -105,7 +105,7 @@ def test_the_page_has_it_all_and_stands_alone(tmp_path, V, k):
     assert len(bars) >= k * V * 3 and {a["class"] for a in bars} == {"more", "less"}
     one = result.describe(0)
     strongest = one.differences[one.views == 0][0]
-    assert float(bars[0]["style"][-4:]) == pytest.approx(1 - 1 / (1 + abs(strongest)), abs=0.01)
+    assert float(bars[0]["style"][-4:]) == pytest.approx(min(abs(strongest) / 3, 1), abs=0.01)
     assert bars[0]["class"] == ("more" if strongest > 0 else "less")
     assert page.text.count("which agrees on") == k * V
 
