@@ -3427,12 +3427,12 @@ _PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>$ti
 content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"><style>
 :root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; background: Canvas; color: CanvasText }
 body { margin: 0 auto; max-width: 90rem; padding: 1rem; overflow-wrap: anywhere } h3, h4 { margin: .8rem 0 .2rem }
-p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal } th button { font: inherit }
+p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal } th button { font: inherit; padding: 0 .2rem }
 .wide, output { overflow-x: auto } output { display: block; white-space: pre; font: .8rem/1.5 monospace }
-th, td { padding: .2rem .7rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #8886 }
-.n { text-align: right } .sortable td:nth-last-child(2) { min-width: 18rem }
+th, td { padding: .2rem .6rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #8886 }
+.n { text-align: right } .sortable td:nth-last-child(2) { min-width: 16rem }
 [aria-sort=ascending]::after { content: "▲" } [aria-sort=descending]::after { content: "▼" }
-[style] { white-space: nowrap } [style]::before { content: ""; display: inline-block; width: calc(5rem * var(--bar));
+[style] { white-space: nowrap } [style]::before { content: ""; display: inline-block; width: calc(4rem * var(--bar));
   height: .6em; margin-right: .4em; background: #cc6677; print-color-adjust: exact } .more::before { background: #69c }
 .cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr)); gap: 1rem }
 article { border: 1px solid #8886; padding: 1rem; break-inside: avoid; min-width: 0 }
