@@ -1732,7 +1732,6 @@ _LAST_WEIGHTS = 0.7, 0.1  # of the k-th of them, after a short and after a long 
 _JUDGED_AT = 0.5  # its weight after the diffusion at which both partitions are judged
 _MARGIN = 1.015  # the long diffusion's scatter counts so much more: of two that are alike the short one is better
 _CLEAR = 0.2  # a graph shows k clusters clearly where 1 - s_k is below this share of 1 - s_(k+1), s squared
-_SHARED_MASS = 0.05  # of an anchor's neighbours, added to its own
 _DENSE = 500  # a matrix of this size is decomposed at once
 # Of the Krylov space, and how many more before it is asked again whether the k leading vectors are found.
 _FEWEST_BLOCKS, _MOST_BLOCKS, _MORE_BLOCKS, _RESIDUAL = 6, 30, 3, 3e-3
@@ -1836,10 +1835,7 @@ class _Projection:
         self.scale = np.ones(self.m * len(slices))
         A = self.matrix(sample)
         mass = A.sum(axis=0)
-        mass = np.where(mass > 0, mass, 1.0)
-        # Few samples share an anchor on the rim of a cluster: a little of its neighbours' mass keeps it in the cluster.
-        mass += _SHARED_MASS * (A.T @ (A @ mass)) / mass
-        self.scale = 1.0 / np.sqrt(mass)
+        self.scale = 1.0 / np.sqrt(np.where(mass > 0, mass, 1.0))
         A.data *= self.scale[A.indices]
         square, right = _spectrum(A, k, r, seed)
         top = np.sqrt(square[0]) if square[0] > 0 else 1.0
@@ -3427,7 +3423,8 @@ _PAGE = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>$ti
 content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"><style>
 :root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; background: Canvas; color: CanvasText }
 body { margin: 0 auto; max-width: 90rem; padding: 1rem; overflow-wrap: anywhere } h3, h4 { margin: .8rem 0 .2rem }
-p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal } th button { font: inherit; padding: 0 .2rem }
+p { max-width: 60rem } table { border-collapse: collapse; overflow-wrap: normal }
+th button { font: inherit; padding: 0 .2rem }
 .wide, output { overflow-x: auto } output { display: block; white-space: pre; font: .8rem/1.5 monospace }
 th, td { padding: .2rem .6rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #8886 }
 .n { text-align: right } .sortable td:nth-last-child(2) { min-width: 16rem }
