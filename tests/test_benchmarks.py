@@ -43,8 +43,18 @@ def test_cut_follows_the_seed_and_leaves_five():
 
 def test_groups_are_disjoint_and_known():
     names = [name for some in datasets.GROUPS.values() for name in some]
-    assert len(names) == len(set(names)) == len(datasets.SETS) + len(datasets.CUT)
-    assert {name.removesuffix("-cut") for name in names} == set(datasets.SETS)
+    assert len(names) == len(set(names)) == len(datasets.SETS) + len(datasets.CUT) + len(datasets.EMBEDDED)
+    assert set(map(datasets.origin, names)) == set(datasets.SETS)
+
+
+def test_embedded_views_are_their_leading_singular_directions():
+    X = np.random.default_rng(0).normal(size=(90, 70)) + 3
+    embedded = datasets.embed(X)
+    assert embedded.shape == (90, 64)
+    expected = np.linalg.svd(scale(X), compute_uv=False)[:64]
+    np.testing.assert_allclose(np.linalg.norm(embedded, axis=0)[:20], expected[:20], rtol=0.03)
+    words = embedded * (embedded > 1)  # mostly zeros
+    np.testing.assert_allclose(np.linalg.norm(datasets.embed(words), axis=1).max(), 1, atol=0.01)
 
 
 def test_our_scaling_gives_every_view_the_same_variance():

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import scipy.sparse as sparse
 from scipy.ndimage import affine_transform, zoom
+from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import StandardScaler, normalize
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,14 +38,17 @@ BALANCED = [name for name, (_, group) in SETS.items() if group == "balanced"]
 UNBALANCED = [name for name, (_, group) in SETS.items() if group == "unbalanced"]
 # Balanced sets made unbalanced by `cut`. Not 100Leaves: its classes have 16 samples.
 CUT = [f"{name}-cut" for name in BALANCED if name != "100Leaves"]
-GROUPS = {"balanced": BALANCED, "unbalanced": UNBALANCED, "cut": CUT}
+# Wide sets as users of embeddings have them, by `embed`.
+WIDE = "MSRC HandWritten4 100Leaves BBCSport Reuters-1200 digits Wisconsin WebKB Movies CiteSeer".split()
+EMBEDDED = [f"{name}-svd" for name in WIDE]
+GROUPS = {"balanced": BALANCED, "unbalanced": UNBALANCED, "cut": CUT, "embedded": EMBEDDED}
 
 
 def available(groups=("balanced",)):
     """Names of the sets of some groups that can be loaded here; says so when the files are missing."""
     files = {name: file for name, (file, _) in SETS.items()}
     names = [name for group in groups for name in GROUPS[group]]
-    missing = [name for name in names if (file := files[name.removesuffix("-cut")]) and not (FOLDER / file).exists()]
+    missing = [name for name in names if (file := files[origin(name)]) and not (FOLDER / file).exists()]
     if missing:
         print(f"{len(missing)} sets left out, whose files are not in {FOLDER} (AGTF_DATA)", file=sys.stderr)
     return [name for name in names if name not in missing]
@@ -56,12 +60,27 @@ def load(name):
     return views, np.unique(y, return_inverse=True)[1]
 
 
+def origin(name):
+    """The set that a set was made from."""
+    return name.removesuffix("-cut").removesuffix("-svd")
+
+
 def draw(name, seed):
-    """A set of any group as a benchmark sees it: cut if it is one of the cut sets, rows shuffled."""
-    views, y = load(name.removesuffix("-cut"))
+    """A set of any group as a benchmark sees it: rows shuffled, classes cut or views embedded if the name says so."""
+    views, y = load(origin(name))
     if name.endswith("-cut"):
         views, y = cut(views, y, seed)
+    if name.endswith("-svd"):
+        views = [embed(view) for view in views]
     return shuffled(views, y, seed)
+
+
+def embed(view):
+    """A view in its 64 leading singular directions, of unit rows if it is mostly zero, else of z-scores."""
+    X = view.astype(float)
+    mostly_zero = X.min() >= 0 and np.count_nonzero(X) < 0.5 * X.size
+    X = normalize(X) if mostly_zero else StandardScaler().fit_transform(X)
+    return TruncatedSVD(min(64, X.shape[1] - 1), random_state=0).fit_transform(X)
 
 
 def shuffled(views, y, seed):
