@@ -945,7 +945,7 @@ def _first_scaling(scale, extent, dtype, name):
         width, shift = np.full(len(low), top if scale in ("unit", "max") and top > 0 else 1.0), np.zeros(len(low))
     varies = width > np.finfo(float).tiny
     if scale == "zscore":  # a column of sums that are all 1 but for rounding does not vary
-        rounding = np.finfo(dtype if dtype.kind == "f" else float).eps
+        rounding = np.finfo(dtype if dtype in (np.float32, np.float64) else float).eps
         varies &= width > 8 * rounding * np.maximum(high, below)
     factor = np.where(varies, 1.0 / np.where(varies, width, 1.0), 0.0)
     scaling = _Scaling(scale, factor, None if is_sparse else shift)
@@ -1145,19 +1145,22 @@ def _is_rotated(scaling, moments, n):
     some, probes = probes[:, 0] != 0, size * probes
     apart = (np.transpose(images) / size - probes)[some]
     chance = (some.sum() - 1) / n * np.square(probes).sum()
-    return some.sum() >= _FEWEST_ROTATED and np.square(apart).sum() < _ORTHOGONAL * chance
+    around = (scaling.shift < 0).any()  # columns of yes and no may be orthogonal, too, but are never negative
+    return some.sum() >= _FEWEST_ROTATED and around and np.square(apart).sum() < _ORTHOGONAL * chance
 
 
 def _keep_sizes(first, second, rotated):
-    """Never z-scores for a view whose columns are principal directions: their sizes say how much they matter.
+    """No z-scores for views whose columns are principal directions: their sizes say how much they matter.
 
-    The draws of the first scheme see unit rows of it, the others the values as they are.
+    The draws of the first scheme see unit rows of them, the others the values as they are.
     """
     for v, (scaling, unit) in enumerate(zip(first.scalings, second.scalings)):
         if rotated[v] and unit.name == "unit":
-            spread = np.sum(1.0 / scaling.factor[scaling.factor > 0] ** 2)
-            one, weight = np.ones_like(scaling.factor), 1.0 / np.sqrt(spread) if spread > 0 else 0.0
-            first.scalings[v], second.scalings[v] = unit, _Scaling(None, one, 0 * one, scaling.shift, weight)
+            widest = scaling.factor.min(where=scaling.factor > 0, initial=np.inf)
+            one = np.full_like(scaling.factor, np.ldexp(1.0, np.frexp(widest)[1] - 1))  # a power of 2, to lose no digit
+            spread = np.sum((one / np.where(scaling.factor > 0, scaling.factor, np.inf)) ** 2)
+            same = _Scaling(None, one, 0 * one, scaling.shift * one, 1.0 / np.sqrt(spread))
+            first.scalings[v], second.scalings[v] = unit, same
 
 
 def _sums(parts):
@@ -2725,9 +2728,10 @@ def cluster(
         "zscore": columns of mean 0 and variance 1; "unit": rows of length 1; "max": divided by the largest absolute
         value. "auto": two draws of anchors in three see z-scores ("unit" for sparse views and non-negative ones with
         less than a tenth of non-zeros), one sees unit rows, because neither is right for all data; views of up to three
-        features are z-scores always. Views whose columns are orthogonal, as PCA and SVD make them, keep the sizes of
-        their columns: two draws see unit rows of them, one the values as they are. All draws see z-scored views with
-        more than 2d columns, d = min(n / 5, 100), in their d directions of most variance.
+        features are z-scores always. Views whose columns are orthogonal, as PCA and SVD of just these rows make them,
+        keep the sizes of their columns if all views are "auto" and there are three draws or more: two in three see unit
+        rows of them, one the values as they are. All draws see z-scored views with more than 2d columns, d =
+        min(n / 5, 100), in their d directions of most variance.
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.
@@ -3149,7 +3153,8 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", impute=None, scale="a
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
 _NUMBER = re.compile(r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?%?|nan|[-+]?inf|)\s*", re.IGNORECASE)  # or a hole
 _HOLES = ("na", "n/a", "null", "none", "?")  # what files have in the place of a number, besides
-_WRITTEN_HOLES = ["", "?", "NaN", "nan", "NA", "na", "N/A", "n/a", "NULL", "null", "None", "none", "#N/A", "<NA>"]
+_WRITTEN_HOLES = ["", "#N/A N/A", *"? NaN nan -NaN -nan NA na N/A n/a NULL Null null None none <NA> #NA #N/A".split()]
+_WRITTEN_HOLES += "1.#QNAN -1.#QNAN 1.#IND -1.#IND".split()
 
 
 def _profile(data, labels, k):
@@ -3621,7 +3626,7 @@ def _read_tables(paths, label):
             read.append(_read_table(path, label))
         except (ValueError, csv.Error) as error:
             raise ValueError(f"{path} is not a table of numbers: {error}") from None
-    are_numbered = _share_numbers([frame for frame, _ in read])
+    are_numbered = _share_numbers(read)
     for v, (path, stem, (frame, labels)) in enumerate(zip(paths, stems, read)):
         if are_numbered:
             frame = frame.set_index(frame.columns[0])
@@ -3664,6 +3669,11 @@ def _read_table(path, label):
         raise ValueError("install pandas to read names, text, holes and other files than .csv") from None
     frame = getattr(pandas, f"read_{kind[1:]}")(path, **options)
     labels = _labels_among(frame, label)
+    for name in labels:  # among numbers what is written for a hole is no class
+        holes = frame[name].isna() | frame[name].isin(_WRITTEN_HOLES)
+        numbers = pandas.to_numeric(frame[name].where(~holes), errors="coerce")
+        if holes.any() and not holes.all() and (holes | numbers.notna()).all():
+            frame[name] = numbers
     labels = [frame.pop(name) for name in labels if label is not None or not _is_measured(frame[name])]
     names = frame.iloc[:, 0].dropna() if frame.shape[1] and frame.dtypes.iloc[0].kind not in "biuf" else []
     if 2 * sum(_NUMBER.fullmatch(str(name).replace(",", ".")) is not None for name in names) > len(names):
@@ -3676,10 +3686,10 @@ def _read_table(path, label):
     return frame.astype(float), labels
 
 
-def _share_numbers(frames):
+def _share_numbers(read):
     """Whether the first columns number the samples: one name, and the same whole numbers, none twice, in every file."""
-    first = [frame.iloc[:, 0] for frame in frames if hasattr(frame, "iloc") and frame.shape[1] > 1]
-    if len(frames) < 2 or len(first) < len(frames) or len({x.name for x in first}) > 1 or first[0].name == 0:
+    first = [x.iloc[:, 0] for x, y in read if hasattr(x, "iloc") and x.shape[1] and x.shape[1] + len(y) > 1]
+    if len(read) < 2 or len(first) < len(read) or len({x.name for x in first}) > 1 or first[0].name == 0:
         return False  # without names a first column may be anything
     same = all(set(x) == set(first[0]) for x in first)
     return same and all(x.is_unique and (x % 1 == 0).all() and type(x.index).__name__ == "RangeIndex" for x in first)
@@ -3698,15 +3708,19 @@ def _csv_options(path, label):
     _labels_among(first, label)  # pandas gives a second column of the same name another one
     counted, named = [cell for cell in first if cell], not all(is_number)
     counts = len(counted) > 1 and any(counted == [str(lo + c) for c in range(len(counted))] for lo in (0, 1))
-    if len(counted) > 2 and all(map(str.isdecimal, counted)):  # years, wavelengths
-        counts |= len({int(b) - int(a) for a, b in zip(counted, counted[1:])} - {0}) == 1
+    if len(counted) > 2 and all(map(str.isdecimal, counted)) and int(counted[0]) >= 100:  # years, wavelengths
+        steps = {int(b) - int(a) for a, b in zip(counted, counted[1:])}
+        counts |= len(steps) == 1 and min(steps) > 0
     if counts or len(first) > 1 and all(is_number[1:]) and not (is_number[0] and first[0].strip()):
         raise ValueError("the first line may be names or data; put a line of names above it, or in its place")
     more = second[len(first) :] if named else []  # than the first line, in which R leaves out the name of the names,
     ended = starts and not any(more) and not longer  # or because all others end in a separator
     if more and not ended and (len(more) > 1 or not more[0] or first[0].startswith("#")):
         raise ValueError("the first line has fewer cells than the second: leave out comments, and name every column")
-    holes = {name: [""] if _is_label(name, label) else _WRITTEN_HOLES for name in first} if named else _WRITTEN_HOLES
+    holes = _WRITTEN_HOLES
+    if named and (texts := [at for at, name in enumerate(first) if _is_label(name, label)]):
+        at = texts[0] + (len(more) > 0 and not ended)
+        holes = {c: [""] if c == at else _WRITTEN_HOLES for c in range(max(len(first), len(second)) + 1)}
     options = {"sep": separator, "header": 0 if named else None, "na_values": holes, "skipinitialspace": True}
     options["keep_default_na"] = False  # a class may be called None
     names = {"index_col": False} if ended else {"names": ["Unnamed: 0", *first]}
@@ -3738,7 +3752,8 @@ def _choose(contents, chosen, label):
     index = next((x for name, x in cells.items() if name.lower() == "index" and contents[name].dtype == object), [])
     n = len(y) or max((int(np.max(seen)) for seen in index), default=0)
     names, views = chosen or _guess_views(contents, cells, n), {}
-    if not chosen and all(any(part in name.lower() for name in names) for part in ("train", "test")):
+    parts = {part.lower() for name in names for part in re.findall("[A-Z]?[a-z]+|[A-Z]+", name)}
+    if not chosen and {"train", "test"} <= parts:
         raise ValueError("it holds samples for training and others for testing")
     for name in names:
         for cell in cells[name]:
@@ -4077,7 +4092,8 @@ def _run(given, verbose):
     """Cluster the data files, or predict, and write what was asked for, every file whole or not at all."""
     views, y = load_views(given.data, names=True)  # features keep their names in any case, for a model's sake
     known = np.array([]) if y is None else y[y == y]  # NaN, the class of samples without one, differs from itself
-    views = views if given.names else list(views.values())
+    if not given.names:
+        views = [x.reset_index(drop=True) if hasattr(x, "reset_index") else x for x in views.values()]
     tables = _as_tables(views)
     names = (f"{name} ({table.shape[1]})" for name, table in zip(tables.view_names, tables.tables))
     print(f"{tables.n} samples, {len(tables.tables)} views: {', '.join(names)}")

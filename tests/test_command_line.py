@@ -353,3 +353,11 @@ def test_a_model_knows_the_files_columns_without_names_too(named_files, tmp_path
         frame.iloc[:, ::-1].to_csv(path, index_label="id")
     assert agtf._main([*paths, "--predict", model, "-o", again]) == 0
     assert read_csv(again) == read_csv(labels)
+
+
+def test_files_with_and_without_names_of_samples(named_files, tmp_path, capsys):
+    paths, frames = named_files
+    bare = tmp_path / "bare.csv"
+    frames["air"].to_csv(bare, index=False)
+    assert agtf._main([paths[0], str(bare), "-k", "3"]) == 0
+    assert "60 samples, 2 views: view 0 (4), view 1 (6)" in capsys.readouterr().out

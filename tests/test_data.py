@@ -624,7 +624,7 @@ def test_numbers_that_files_share_put_the_samples_in_order(tmp_path):
     assert agtf.load_views([tmp_path / "a.csv"])[0][0].shape == (40, 3)  # alone they may be anything
 
 
-@pytest.mark.parametrize("first", ["400,450,500", "2019,2020,2021", "9,6,3", ",410,420", ",400,450,500"])
+@pytest.mark.parametrize("first", ["400,450,500", "2019,2020,2021", ",410,420", ",400,450,500"])
 def test_names_that_are_numbers_are_refused(tmp_path, first):
     (tmp_path / "v.csv").write_text(first + "\n1,2.5,3\n2,4.5,5\n3,1.5,2\n")
     with pytest.raises(ValueError, match="the first line may be names or data"):
@@ -652,3 +652,43 @@ def test_names_of_labels_may_end_in_blanks_and_must_agree(tmp_path):
     assert agtf.load_views(tmp_path / "two.npz", views="X", labels="gt")[1].tolist() == y[::-1].tolist()
     np.savez(tmp_path / "same.npz", X=X, y=y, gt=np.array(list("aabbc")))  # codes and names
     assert agtf.load_views(tmp_path / "same.npz")[1].tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("first", ["0,0,1", "5,3,1", "3,3,5", "7,7,7"])
+def test_first_lines_of_small_whole_numbers_are_data(tmp_path, first):
+    (tmp_path / "v.csv").write_text(first + "\n1,2,3\n")
+    assert agtf.load_views([tmp_path / "v.csv"])[0][0].shape == (2, 3)
+
+
+def test_holes_among_numbers_and_in_columns_without_a_name(tmp_path):
+    pytest.importorskip("pandas")
+    path = tmp_path / "v.csv"
+    path.write_text("a,b,y\n1,2,1\n3,4,NA\n5,6,2\n")
+    np.testing.assert_array_equal(agtf.load_views([path])[1], [1, np.nan, 2])
+    path.write_text("a,b,target\n1,2,1.5\n3,4,nan\n5,6,2.25\n")
+    (view,), y = agtf.load_views([path])
+    assert y is None and view.shape == (3, 3)
+    for text in ("a,,b\n1,,3\n4,5,6\n", "a,b,a\n1,2,\n4,5,6\n", "a,b\n1,#NA\n3,1.#QNAN\n"):
+        path.write_text(text)
+        assert np.isnan(agtf.load_views([path])[0][0]).any(), text
+    path.write_text("a,b,\n1,2,\n3,4,\n")
+    assert np.isnan(agtf.load_views([path])[0][0][:, 2]).all()
+    path.write_text(",a,b\nx,1,2\n,4,5\n")
+    with pytest.raises(ValueError, match="does not name every sample"):
+        agtf.load_views([path])
+
+
+def test_a_file_of_numbered_labels_is_matched(tmp_path):
+    pytest.importorskip("pandas")
+    for name, text in {"a": "id,u,v\n1,5,6\n2,7,8\n3,9,1\n", "b": "id,w,x\n3,1,2\n2,3,4\n1,5,6\n"}.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "labels.csv").write_text("id,y\n3,0\n1,1\n2,1\n")
+    views, y = agtf.load_views([tmp_path / f"{name}.csv" for name in ("a", "b", "labels")], names=True)
+    assert list(views) == ["a", "b"] and y.tolist() == [1, 1, 0]
+    assert views["b"].to_numpy().tolist() == [[5, 6], [3, 4], [1, 2]]
+
+
+def test_train_and_test_inside_other_words_say_nothing(tmp_path):
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    np.savez(tmp_path / "v.npz", strain_data=X, blood_test=X + 1, y=np.array([1, 1, 2, 2, 3]))
+    assert len(agtf.load_views(tmp_path / "v.npz")[0]) == 2

@@ -613,6 +613,8 @@ def test_columns_of_embeddings_are_recognised_by_their_cosines():
         "away from 0": (orthogonal(X) + 5 * X.std(), False),
         "part of the rows": (orthogonal(np.vstack([X, X[:150]]))[:300], False),
         "three columns": (orthogonal(X[:, :3]), False),
+        "one of three": (np.eye(3)[rng.integers(0, 3, 300)], False),
+        "one of eight": (np.eye(8)[rng.integers(0, 8, 300)], False),
         "wide": (orthogonal(rng.normal(size=(300, 150)) * np.geomspace(50, 0.1, 150)), True),
     }
     for name, (table, expected) in tables.items():
@@ -624,7 +626,7 @@ def test_columns_of_embeddings_are_recognised_by_their_cosines():
     for table, n in ((X, 300), (orthogonal(X), 300)):
         unit = table / np.linalg.norm(table, axis=0)
         cosines = (unit.T @ unit)[~np.eye(12, dtype=bool)]
-        scaling = agtf._Scaling("zscore", np.ones(12), np.zeros(12))
+        scaling = agtf._Scaling("zscore", np.ones(12), table.min(axis=0))
         moments = agtf._moments_of([agtf._Scheme([scaling], 1)], [table], [np.arange(n)])[0]
         assert agtf._is_rotated(scaling, moments / n, n) == ((cosines**2).mean() < agtf._ORTHOGONAL / n)
 
@@ -700,3 +702,18 @@ def test_odd_kinds_of_numbers(framed):
         agtf.cluster([pd.DataFrame({"age": first[:, 0], "visit": pd.Timestamp("2024-01-01")})], 3)
     with pytest.raises(ValueError, match="penalty must be at most"):
         agtf.cluster([first], 3, penalty=1e19)
+
+
+@pytest.mark.parametrize("size", [2.0**-200, 2.0**-60, 1.0, 2.0**60, 2.0**200])
+def test_embeddings_of_any_size_are_seen_alike(size):
+    views, y = agtf.digits_views()
+    y, embedded = y[:600], orthogonal(np.hstack([views[0], views[2]])[:600], pca=True)[:, :120]
+    found = agtf.cluster([size * embedded], 10, max_iter=0)
+    assert found.scalings == [["unit"], ["unit"], [None]]
+    for draw in np.split(found._index[:, 0], 3, axis=1):  # neighbours are of the sample's class
+        assert (y[found.anchors[draw]] == y[:, None]).mean() > 0.7
+
+
+def test_years_in_half_precision_vary():
+    years = np.c_[2000 + np.arange(60) % 13, np.random.default_rng(0).normal(size=60)].astype(np.float16)
+    assert agtf.cluster([years], 3, max_iter=0)._anchors.schemes[0].scalings[0].factor.all()
