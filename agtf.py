@@ -3152,9 +3152,6 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", impute=None, scale="a
 
 _TORN = 0.1  # from this membership on a second cluster counts: the sample lies on the border of both
 _NUMBER = re.compile(r"\s*([-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?%?|nan|[-+]?inf|)\s*", re.IGNORECASE)  # or a hole
-_HOLES = ("na", "n/a", "null", "none", "?")  # what files have in the place of a number, besides
-_WRITTEN_HOLES = ["", "#N/A N/A", *"? NaN nan -NaN -nan NA na N/A n/a NULL Null null None none <NA> #NA #N/A".split()]
-_WRITTEN_HOLES += "1.#QNAN -1.#QNAN 1.#IND -1.#IND".split()
 
 
 def _profile(data, labels, k):
@@ -3473,6 +3470,9 @@ form.onsubmit = event => {
 # 10 data and scores
 
 _TABLES = (".csv", ".parquet", ".feather")
+_HOLES = ("na", "n/a", "null", "none", "?")  # what files have in the place of a number, besides
+_WRITTEN_HOLES = ["", "#N/A N/A", *"? NaN nan -NaN -nan NA na N/A n/a NULL Null null None none <NA> #NA #N/A".split()]
+_WRITTEN_HOLES += "1.#QNAN -1.#QNAN 1.#IND -1.#IND".split()
 _LABEL_NAMES = "y gt truth label labels gnd y0 truelabel true_label target class classes".split()
 _OTHER_NAMES = re.compile(r"missingstatus|index|indices|(.*_)?folds?_?\d*", re.I)  # about samples, but no features
 _KERNEL_NAMES = re.compile(r"(kh?|kernels?|gram)_?\d*", re.I)  # if they are square
