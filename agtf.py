@@ -1125,7 +1125,7 @@ def _refine(schemes, moments, counts):
         rotated.append(len(total) > 2 and _is_rotated(scaling, total / n, n))
         scaling.refine(*(total[:2] / n))
     if len(schemes) == 2:
-        _keep_sizes(*schemes, rotated)
+        _swap_scalings(*schemes, rotated)
 
 
 def _probes(scaling):
@@ -1149,18 +1149,14 @@ def _is_rotated(scaling, moments, n):
     return some.sum() >= _FEWEST_ROTATED and around and np.square(apart).sum() < _ORTHOGONAL * chance
 
 
-def _keep_sizes(first, second, rotated):
-    """No z-scores for views whose columns are principal directions: their sizes say how much they matter.
+def _swap_scalings(first, second, rotated):
+    """Of views whose columns are principal directions, whose sizes say how much they matter, fewer draws see z-scores.
 
-    The draws of the first scheme see unit rows of them, the others the values as they are.
+    Most see unit rows; not all, because a big cluster about the mean has no direction, and small ones get lost.
     """
     for v, (scaling, unit) in enumerate(zip(first.scalings, second.scalings)):
         if rotated[v] and unit.name == "unit":
-            widest = scaling.factor.min(where=scaling.factor > 0, initial=np.inf)
-            one = np.full_like(scaling.factor, np.ldexp(1.0, np.frexp(widest)[1] - 1))  # a power of 2, to lose no digit
-            spread = np.sum((one / np.where(scaling.factor > 0, scaling.factor, np.inf)) ** 2)
-            same = _Scaling(None, one, 0 * one, scaling.shift * one, 1.0 / np.sqrt(spread))
-            first.scalings[v], second.scalings[v] = unit, same
+            first.scalings[v], second.scalings[v] = unit, scaling
 
 
 def _sums(parts):
@@ -2728,10 +2724,9 @@ def cluster(
         "zscore": columns of mean 0 and variance 1; "unit": rows of length 1; "max": divided by the largest absolute
         value. "auto": two draws of anchors in three see z-scores ("unit" for sparse views and non-negative ones with
         less than a tenth of non-zeros), one sees unit rows, because neither is right for all data; views of up to three
-        features are z-scores always. Views whose columns are orthogonal, as PCA and SVD of just these rows make them,
-        keep the sizes of their columns if all views are "auto" and there are three draws or more: two in three see unit
-        rows of them, one the values as they are. All draws see z-scored views with more than 2d columns, d =
-        min(n / 5, 100), in their d directions of most variance.
+        features are z-scores always. Of views whose columns are orthogonal, as PCA and SVD of these rows make them, two
+        draws in three see unit rows and one z-scores, if all views are "auto" and there are three draws or more. All
+        draws see z-scored views with more than 2d columns, d = min(n / 5, 100), in their d leading directions.
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.
