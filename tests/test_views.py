@@ -588,7 +588,7 @@ def orthogonal(X, pca=False):
 
 
 @pytest.mark.parametrize("pca", [False, True])
-def test_embeddings_keep_the_sizes_of_their_columns(pca):
+def test_embeddings_are_unit_rows_in_two_draws_of_three(pca):
     views, y = agtf.digits_views()
     embedded = [orthogonal(view, pca) for view in views]
     found = agtf.cluster(embedded, 10)
