@@ -69,6 +69,9 @@ plot_views schatten_norm schatten_prox score suggest_k tprod ttranspose""".split
 #   plain twin in tests/naive.py.
 
 
+_AT_ONCE = 512  # rows that Algorithm 1 takes at a time: they stay in the cache between two products of matrices
+
+
 def _jit(function):
     """Compile `function` on its first call, cached on disk where the disk allows it."""
     try:
@@ -309,36 +312,63 @@ def _in_lines(m, L, kind):
 
 
 @_jit
-def _fill_B(index, weight, G, z, w, J, penalties, B):
+def _fill_B(index, weight, G, W, J, z, w, penalties, B):
     """B <- 2 S*G + mu' max(z, 0) - mu min(z, 0) + (rho' + rho) J - rho w, with penalties (mu, rho, mu', rho').
 
-    Slice u of S moves G's slices on by u, (S*G)^(r) = sum_u S^(u) G^(r-u); what moves beyond the last is folded back.
-    G may have more columns than B, of zeros. Four neighbours at a time take a quarter of the time; unsigned numbers of
-    places, which can't be below 0, save another twentieth to a fifth.
+    J = w W unless it is given. Slice u of S moves G's slices on by u, (S*G)^(r) = sum_u S^(u) G^(r-u); what moves
+    beyond the last is folded back. G may have more columns than B, of zeros. Four neighbours at a time take a quarter of
+    the time; unsigned numbers of places, which can't be below 0, save another twentieth to a fifth. Returns B^T B.
     """
     rows, V, neighbours = index.shape
     L, K, wide, g = np.uint64(B.shape[1]), np.uint64(B.shape[1] // V), np.uint64(G.shape[1]), G.ravel()
     mu, rho, new_mu, new_rho = penalties
-    product = np.empty(L + wide, B.dtype)
-    for i in range(rows):
-        product[:] = 0.0
-        for u in range(V):
-            moved = product[np.uint64(u) * K :]
-            for t in range(0, neighbours - 3, 4):
-                s0, s1, s2, s3 = weight[i, u, t], weight[i, u, t + 1], weight[i, u, t + 2], weight[i, u, t + 3]
-                a0, a1 = np.uint64(index[i, u, t]) * wide, np.uint64(index[i, u, t + 1]) * wide
-                a2, a3 = np.uint64(index[i, u, t + 2]) * wide, np.uint64(index[i, u, t + 3]) * wide
-                for c in range(wide):
-                    moved[c] += s0 * g[a0 + c] + s1 * g[a1 + c] + s2 * g[a2 + c] + s3 * g[a3 + c]
-            for t in range(neighbours // 4 * 4, neighbours):
-                s0, a0 = weight[i, u, t], np.uint64(index[i, u, t]) * wide
-                for c in range(wide):
-                    moved[c] += s0 * g[a0 + c]
-        row = B[i]
-        for c in range(L):
-            pull = new_mu if z[i, c] > 0.0 else -mu
-            whole = product[c] + product[L + c]
-            row[c] = whole + whole + pull * z[i, c] + (new_rho + rho) * J[i, c] - rho * w[i, c]
+    product, gram = np.empty(L + wide, B.dtype), np.zeros(W.shape)
+    for lo in range(0, rows, _AT_ONCE):
+        hi = min(lo + _AT_ONCE, rows)
+        low = J[lo:hi] if len(J) > 0 else np.dot(w[lo:hi], W)
+        for i in range(lo, hi):
+            product[:] = 0.0
+            for u in range(V):
+                moved = product[np.uint64(u) * K :]
+                for t in range(0, neighbours - 3, 4):
+                    s0, s1, s2, s3 = weight[i, u, t], weight[i, u, t + 1], weight[i, u, t + 2], weight[i, u, t + 3]
+                    a0, a1 = np.uint64(index[i, u, t]) * wide, np.uint64(index[i, u, t + 1]) * wide
+                    a2, a3 = np.uint64(index[i, u, t + 2]) * wide, np.uint64(index[i, u, t + 3]) * wide
+                    for c in range(wide):
+                        moved[c] += s0 * g[a0 + c] + s1 * g[a1 + c] + s2 * g[a2 + c] + s3 * g[a3 + c]
+                for t in range(neighbours // 4 * 4, neighbours):
+                    s0, a0 = weight[i, u, t], np.uint64(index[i, u, t]) * wide
+                    for c in range(wide):
+                        moved[c] += s0 * g[a0 + c]
+            row, its_low = B[i], low[i - lo]
+            for c in range(L):
+                pull = new_mu if z[i, c] > 0.0 else -mu
+                whole = product[c] + product[L + c]
+                row[c] = whole + whole + pull * z[i, c] + (new_rho + rho) * its_low[c] - rho * w[i, c]
+        gram += np.dot(B[lo:hi].T, B[lo:hi])
+    return gram
+
+
+@_jit
+def _fill_H(index, weight, M, W, J, share_z, share_w, B, z, w, StH):
+    """B <- H = B M, then z <- H + share_z min(z, 0) and w <- H + share_w (w - J), the arguments of the next proximal
+    steps; adds to StH what the rows contribute to S^T*H. Returns w^T w and max |max(z, 0) - H| of every column."""
+    gram, gaps = np.zeros(M.shape), np.zeros(len(M), B.dtype)
+    for lo in range(0, len(B), _AT_ONCE):
+        hi = min(lo + _AT_ONCE, len(B))
+        low = J[lo:hi] if len(J) > 0 else np.dot(w[lo:hi], W)
+        H = np.dot(B[lo:hi], M)
+        for i in range(lo, hi):
+            row, its_low = H[i - lo], low[i - lo]
+            for c in range(len(M)):
+                B[i, c] = row[c]
+                z[i, c] = row[c] + (share_z * z[i, c] if z[i, c] < 0.0 else z[i, c] - z[i, c])
+                w[i, c] = row[c] + share_w * (w[i, c] - its_low[c])
+                q = z[i, c] if z[i, c] > 0.0 else z[i, c] - z[i, c]
+                gaps[c] = max(gaps[c], abs(q - row[c]))
+        _scatter(index[lo:hi], weight[lo:hi], H, StH)
+        gram += np.dot(w[lo:hi].T, w[lo:hi])
+    return gram, gaps
 
 
 @_jit
@@ -362,26 +392,18 @@ def _scatter(index, weight, H, out):
 
 
 @_jit
-def _move(H, J, z, w, share_z, share_w, kept):
-    """z <- H + share_z min(z, 0) and w <- H + share_w (w - J), the arguments of the next proximal steps; kept <- H."""
-    for i in range(H.shape[0]):
-        for c in range(H.shape[1]):
-            kept[i, c] = H[i, c]
-            z[i, c] = H[i, c] + (share_z * z[i, c] if z[i, c] < 0.0 else z[i, c] - z[i, c])
-            w[i, c] = H[i, c] + share_w * (w[i, c] - J[i, c])
-
-
-@_jit
-def _gaps(H, z, J):
-    """max |Q - H| and max |Q - J| of every column (2, V*K), with Q = max(z, 0): many columns at a time, in a third of
-    the time that one maximum of all takes."""
-    most = np.zeros((2, H.shape[1]), H.dtype)
-    to_H, to_J = most[0], most[1]
-    for i in range(H.shape[0]):
-        for c in range(H.shape[1]):
-            q = z[i, c] if z[i, c] > 0.0 else z[i, c] - z[i, c]
-            to_H[c] = max(to_H[c], abs(q - H[i, c]))
-            to_J[c] = max(to_J[c], abs(q - J[i, c]))
+def _gaps(z, w, W, J):
+    """max |max(z, 0) - J| of every column, J = w W unless it is given: many columns at a time, in a third of the time
+    that one maximum of all takes."""
+    most = np.zeros(len(W), z.dtype)
+    for lo in range(0, len(z), _AT_ONCE):
+        hi = min(lo + _AT_ONCE, len(z))
+        low = J[lo:hi] if len(J) > 0 else np.dot(w[lo:hi], W)
+        for i in range(lo, hi):
+            row = low[i - lo]
+            for c in range(len(W)):
+                q = z[i, c] if z[i, c] > 0.0 else z[i, c] - z[i, c]
+                most[c] = max(most[c], abs(q - row[c]))
     return most
 
 
@@ -1202,7 +1224,7 @@ class _Block:
     H: np.ndarray | None = None  # (rows, slices * k), the state of Algorithm 1; B2 on the way to the next H
     z: np.ndarray | None = None
     w: np.ndarray | None = None
-    J: np.ndarray | None = None
+    J: np.ndarray | None = None  # where it is not w W: with the DFT over the samples
     by_H: np.ndarray | None = None  # labels by H alone, without the anchors' help; -1 for none
     memberships: np.ndarray | None = None
 
@@ -1454,7 +1476,7 @@ def _begun(looked, first, bare):
 
 
 # The arrays that steps write into: a copy of a block needs its own.
-_WRITTEN = {"_form_B": ("H",), "_form_H": ("H", "z", "w"), "_form_J": ("J",), "_prune_filled": ("S",)}
+_WRITTEN = {"_form_B": ("H",), "_form_H": ("H", "z", "w"), "_prune_filled": ("S",)}
 
 
 def _stepped(shared, chunk, beside):
@@ -2047,8 +2069,8 @@ def _mended_by_views(sample, labels, k, rng):
 # ======================================================================================================================
 # 6 Algorithm 1. Inside the solver a tensor of n samples, V views and K clusters is an (n, V*K) matrix. Every step that
 #   mixes the numbers of a sample is then one V*K x V*K matrix from the right, found from a Gram matrix of that size.
-#   Of the tensors with a row per sample four are kept: H, J, and the arguments z = H + Y1/mu and w = H + Y2/rho of the
-#   two proximal steps. Then Q = max(z, 0), Y1 = mu min(z, 0) and Y2 = rho (w - J).
+#   Of the tensors with a row per sample three are kept: H, and the arguments z = H + Y1/mu and w = H + Y2/rho of the two
+#   proximal steps. Then Q = max(z, 0), Y1 = mu min(z, 0), J = w W with one of these matrices, and Y2 = rho (w - J).
 
 HISTORY = ("Q-H", "Q-J", "G-F", "objective", "fit", "H_norm", "G_norm", "mu", "rho", "sigma")
 _PENALTY_CAP = 1e13
@@ -2105,19 +2127,16 @@ def _update_G(StH, F, Y3, sigma, shape):
     return G
 
 
-def _form_B(block, G, old, new):
+def _form_B(block, G, W, old, new):
     """Pass A: B2 = 2 S*G + mu Q - Y1 + rho J - Y2 in the place of H, which nobody needs any more; returns B2^T B2.
 
-    `old` are the penalties (mu, rho) with which z and w were formed, `new` those of this iteration.
+    `old` are the penalties (mu, rho) with which z and w were formed, `new` those of this iteration; J = w W.
     """
     kind, L = block.H.dtype, block.H.shape[1]
-    gram, penalties, in_lines = 0.0, np.array([*old, *new], kind), _in_lines(len(G), L, kind)
+    penalties, in_lines = np.array([*old, *new], kind), _in_lines(len(G), L, kind)
     in_lines[:, :L] = G
-    for rows in block.pieces():
-        B = block.H[rows]
-        _fill_B(block.index[rows], block.S[rows], in_lines, block.z[rows], block.w[rows], block.J[rows], penalties, B)
-        gram = gram + (B.T @ B).astype(float)
-    return gram
+    W, J = np.ascontiguousarray(W, kind), _given_J(block)
+    return _fill_B(block.index, block.S, in_lines, W, J, block.z, block.w, penalties, block.H)
 
 
 def _polar(rows, gram, shape):
@@ -2151,27 +2170,30 @@ def _polar_factor(B, previous, shape):
     return np.fft.irfft(H, n=shape[0], axis=0).swapaxes(0, 1).reshape(B.shape[1], -1)
 
 
-def _form_H(block, M, old, new, m):
-    """Pass B: H = B2 M, then z = H + Y1/mu and w = H + Y2/rho; returns S^T*H and w^T w."""
+def _form_H(block, M, W, old, new, m):
+    """Pass B: H = B2 M, then z = H + Y1/mu and w = H + Y2/rho; returns S^T*H, w^T w, and max |Q - H| of every column."""
     kind = block.H.dtype
-    StH, gram, M = _in_lines(m, len(M), kind), 0.0, M.astype(kind)
-    share_z, share_w = kind.type(old[0] / new[0]), kind.type(old[1] / new[1])
-    for rows in block.pieces():
-        H, w = block.H[rows] @ M, block.w[rows]
-        _move(H, block.J[rows], block.z[rows], w, share_z, share_w, block.H[rows])
-        _scatter(block.index[rows], block.S[rows], H, StH)
-        gram = gram + (w.T @ w).astype(float)
-    return StH[:, : len(M)].astype(float), gram
+    StH, shares = _in_lines(m, len(M), kind), (kind.type(old[0] / new[0]), kind.type(old[1] / new[1]))
+    M, W = (np.ascontiguousarray(X, kind) for X in (M, W))
+    state = _given_J(block), *shares, block.H, block.z, block.w
+    gram, gaps = _fill_H(block.index, block.S, M, W, *state, StH)
+    return StH[:, : len(M)].astype(float), gram, gaps
 
 
-def _form_J(block, W):
-    """Pass C: J = w W; returns max |Q - H| and max |Q - J| of every piece and column."""
-    gaps = []
-    for rows in block.pieces():
-        if W is not None:  # else J is there
-            np.matmul(block.w[rows], W, out=block.J[rows])
-        gaps.append(_gaps(block.H[rows], block.z[rows], block.J[rows]))
-    return gaps
+def _both_sums_and_most(parts):
+    """What `_form_H` returned for some blocks, for all of them."""
+    StH, gram, gaps = zip(*parts)
+    return sum(StH), sum(gram), np.max(gaps, axis=0)
+
+
+def _gap_to_J(block, W):
+    """max |Q - J| of every column."""
+    return _gaps(block.z, block.w, np.ascontiguousarray(W, block.w.dtype), _given_J(block))
+
+
+def _given_J(block):
+    """J where it is kept, else no rows: then it is w W."""
+    return block.w[:0] if block.J is None else block.J
 
 
 def _shrinkage(gram, tau, norm):
@@ -2197,15 +2219,14 @@ def _prox_over_samples(X, tau, norm):
 
 
 def _update_J(rows, gram, tau, norm):
-    """Eq. (solveJ): J = Gamma_tau(w) in the blocks; returns ||J||_Sp^p, max |Q - H| and max |Q - J|."""
-    if norm.axis == "sample":
+    """Eq. (solveJ): J = Gamma_tau(w) as the matrix W with J = w W; returns W, ||J||_Sp^p and max |Q - J|."""
+    if norm.axis == "sample":  # no matrix can do that, and the blocks keep J
         J, size = _prox_over_samples(rows.gather("w"), tau, norm)
         rows.spread("J", J)
-        W = None
+        W = np.zeros_like(gram)
     else:
         W, size = _shrinkage(gram, tau, norm)
-        W = W.astype(rows.kind)
-    return size, *np.max(sum(rows.map(_form_J, W), []), axis=(0, 2))
+    return W, size, np.max(rows.map(_gap_to_J, W))
 
 
 def _update_F(X, tau, norm):
@@ -2226,10 +2247,10 @@ class State(namedtuple("State", "iteration H Q J G F history rows")):
         return self.Q.mean(axis=1).argmax(axis=1)[np.argsort(self.rows)]
 
 
-def _algorithm1(rows, StH, F, s, max_iter, watch):
-    """Algorithm 1, from H, z, w and J in the blocks, S^T*H and F. Returns G, F, the history, and what ended it.
+def _algorithm1(rows, StH, F, W, s, max_iter, watch):
+    """Algorithm 1, from H, z and w in the blocks, S^T*H, F and J = w W. Returns G, F, the history, and what ended it.
 
-    watch(iteration, gap, G, F, history) is called after each iteration; a true answer stops the run.
+    watch(iteration, gap, G, F, W, history) is called after each iteration; a true answer stops the run.
     """
     norm, shape = s.norm, s.norm.shape
     n, m, Y3 = rows.data.n, len(F), np.zeros_like(F)
@@ -2243,22 +2264,23 @@ def _algorithm1(rows, StH, F, s, max_iter, watch):
         return _update_G(StH, F, Y3, sigma, shape), F, history, stopped_by
     for iteration in range(1, max_iter + 1):
         G = _update_G(StH, F, Y3, sigma, shape)
-        M = _polar(rows, rows.sum(_form_B, G, old, (mu, rho)), shape)
-        StH, gram = rows.run(_form_H, (M, old, (mu, rho), m), _sums, _sums)
-        H_norm, QH, QJ = _update_J(rows, gram, s.lambda1 / rho, norm)
+        M = _polar(rows, rows.sum(_form_B, G, W, old, (mu, rho)), shape)
+        small = M, W, old, (mu, rho), m
+        StH, gram, QH = rows.run(_form_H, small, _both_sums_and_most, _both_sums_and_most)
+        W, H_norm, QJ = _update_J(rows, gram, s.lambda1 / rho, norm)
         F, G_norm = _update_F(G + Y3 / sigma, s.lambda2 / sigma, norm)
         Y3 += sigma * (G - F)
 
         # ||H*G^T|| = ||G|| because H is orthogonal, and <S, H*G^T> = <S^T*H, G>.
         fit = max(S_square - 2.0 * float((StH * G).sum()) + float((G**2).sum()), 0.0)
-        GF = np.abs(G - F).max()
+        QH, GF = QH.max(), np.abs(G - F).max()
         objective = fit + s.lambda1 * H_norm + s.lambda2 * G_norm
         for name, value in zip(HISTORY, (QH, QJ, GF, objective, fit, H_norm, G_norm, mu, rho, sigma)):
             history[name].append(float(value))
         gap = max(max(QH, QJ) / typical, GF)
         if gap <= s.tol:
             stopped_by = "tol"
-        if watch(iteration, gap, G, F, history):
+        if watch(iteration, gap, G, F, W, history):
             stopped_by = "callback"
         if stopped_by != "max_iter":
             break
@@ -2781,8 +2803,8 @@ def _cluster(tables, mask, o, fewest):
         for name, words in (possible | {"axis": ["cluster", "lateral", "view"]}).items():
             _check_choice(f"with dask arrays, whose rows are apart, {name}", getattr(o, name), words)
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        # Refused before a byte is allocated: four tensors, the graph twice, embeddings.
-        state = 32 if s.in_given_order else 16
+        # Refused before a byte is allocated: three tensors, four with the DFT over samples, the graph twice, embeddings.
+        state = 32 if s.in_given_order else 12
         needed = tables.n * (s.norm.shape[0] * (state * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
         if needed > there:
@@ -2807,7 +2829,7 @@ def _cluster(tables, mask, o, fewest):
         scale = _simplex_scale(mass, s.k) if o.normalize else np.ones_like(mass)
         # The state in single precision gives the same labels in half of the memory; the paper's protocol in double.
         rows.map(_normalise, scale, np.float64 if s.in_given_order else np.float32)
-        StH, F, clarity, filled = _start(rows, at, anchors, s)
+        StH, F, W, clarity, filled = _start(rows, at, anchors, s)
         if tables.chunks is not None:
             rows.settle()
         if s.lambda1 == "auto":
@@ -2817,7 +2839,7 @@ def _cluster(tables, mask, o, fewest):
             leading = _leading(F.T @ F, s.norm, F)
             s = s._replace(lambda2=_automatic_lambda(leading, s.penalty, _SHARE_G, s.norm.p))
 
-        def watch(iteration, gap, G, F, history):
+        def watch(iteration, gap, G, F, W, history):
             # Gaps shrink like powers of the penalties, so their logarithm tells how far the way is.
             gaps.append(gap)
             first, least, last = np.log(np.maximum([gaps[0], min(gaps), s.tol], 1e-300))
@@ -2826,14 +2848,15 @@ def _cluster(tables, mask, o, fewest):
             if o.callback is None:
                 return False
             H, Q = rows.gather("H"), np.maximum(rows.gather("z"), 0.0)
-            tensors = (X.reshape(-1, *s.norm.shape) for X in (H, Q, rows.gather("J"), G, F))
+            J = rows.gather("J") if s.norm.axis == "sample" else rows.gather("w") @ W.astype(rows.kind)
+            tensors = (X.reshape(-1, *s.norm.shape) for X in (H, Q, J, G, F))
             return o.callback(State(iteration, *tensors, history, rows.data.rows))
 
         progress("iterating")
         gaps, different = [], len(rows.data.distinct)
         # H^T*H = I needs a sample for every cluster; else it would tear rows apart that are equal to the graphs.
         iterations = int(o.max_iter) if different >= s.k and filled else 0
-        G, F, history, stopped_by = _algorithm1(rows, StH, F, s, iterations, watch)
+        G, F, history, stopped_by = _algorithm1(rows, StH, F, W, s, iterations, watch)
         progress("reading off")
         found, together, empty = _read_off(rows, at, anchors, G, s)
     progress("done")
@@ -2867,18 +2890,20 @@ def _prepare(tables, mask, s, progress):
 
 
 def _start(rows, at, anchors, s):
-    """Give the blocks their first H, z, w and J.
+    """Give the blocks their first H, z and w.
 
-    Returns S^T*H and the first F (m, V*k), how clear the clusters are, and whether none of them is empty.
+    Returns S^T*H and the first F (m, V*k), the W of the first J = w W, how clear the clusters are, and whether none of
+    them is empty.
     """
     V, k = s.norm.shape
     if isinstance(s.init, str) and s.init == "identity":
         # Every frequency slice of H is eye(n, k): in the time domain the first slice is, and the others vanish.
         H = np.zeros((rows.data.n, V * k))
         H[:k, :k] = np.eye(k)
-        for name, first in ("H", H), ("z", np.zeros_like(H)), ("w", H.copy()), ("J", np.zeros_like(H)):
+        for name, first in ("H", H), ("z", np.zeros_like(H)), ("w", H.copy()):
             rows.spread(name, first)
-        return rows.sum(_transposed_times, anchors.m), np.zeros((anchors.m, V * k)), None, True
+        F, W = np.zeros((anchors.m, V * k)), np.zeros((V * k, V * k))
+        return rows.sum(_transposed_times, anchors.m), F, W, None, True
     clarity = None
     if isinstance(s.init, str):
         clarity = _find_labels(rows, anchors, s)
@@ -2891,13 +2916,13 @@ def _start(rows, at, anchors, s):
     def first_H(block):
         block.H = np.zeros((len(block.labels), V * k), block.S.dtype)
         block.H[np.arange(len(block.labels)), block.labels] = entry[block.labels]
-        block.z, block.w, block.J = block.H.copy(), block.H.copy(), block.H.copy()
+        block.z, block.w = block.H.copy(), block.H.copy()
 
     rows.map(first_H)
     StH = rows.sum(_transposed_times, anchors.m)
     F = StH.copy()
     _project_simplex(F.reshape(-1, k))
-    return StH, F, clarity, bool(size.all())
+    return StH, F, np.eye(V * k), clarity, bool(size.all())
 
 
 def _prune_filled(block, anchor_labels):

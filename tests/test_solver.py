@@ -18,29 +18,38 @@ def problem(request):
     n, m, K, V = request.param
     rng = np.random.default_rng(n)
     graph, S = random_graph(n, m, V, 4, rng)
-    names = {"H": n, "Q": n, "J": n, "Y1": n, "Y2": n, "F": m, "Y3": m}
+    names = {"H": n, "Q": n, "w": n, "Y1": n, "F": m, "Y3": m}
     T = {name: rng.normal(size=(rows, K, V)) for name, rows in names.items()}
+    T["W"] = rng.normal(size=(V * K, V * K))
+    T["J"] = tensor(flat(T["w"]) @ T["W"], V)
+    T["Y2"] = 0.7 * (T["w"] - T["J"])
     T["H"] = orthogonal_tensor(n, K, V, rng)
     T["G"] = rng.dirichlet(np.ones(K), size=(m, V)).transpose(0, 2, 1)
     return graph, S, T, (V, K)
 
 
-def state(graph, T, **changes):
-    """Blocks whose z and w hold Q, Y1 (with mu = 0.3) and J, Y2 (with rho = 0.7), J itself included."""
+@pytest.fixture(params=[False, True], ids=["J = w W", "J kept"])
+def keeps_J(request):
+    return request.param
+
+
+def state(graph, T, keeps_J):
+    """Blocks whose z and w hold Q, Y1 (with mu = 0.3) and Y2 (with rho = 0.7), and J if they are to keep it; and a W,
+    which then is of no use."""
     index, weight = graph
-    T = {**T, **changes}
     z = np.maximum(T["Q"], 0) + np.minimum(T["Y1"], 0) / 0.3
-    arrays = {"H": T["H"], "z": z, "w": T["J"] + T["Y2"] / 0.7, "J": T["J"]}
+    arrays = {"H": T["H"], "z": z, "w": T["w"]} | ({"J": T["J"]} if keeps_J else {})
     rows = in_blocks(index=index, weight=weight, S=weight, **{name: flat(X) for name, X in arrays.items()})
-    return rows, np.maximum(z, 0), 0.3 * np.minimum(z, 0)  # the blocks, Q and Y1
+    W = np.full_like(T["W"], np.nan) if keeps_J else T["W"]
+    return rows, np.maximum(z, 0), 0.3 * np.minimum(z, 0), W  # the blocks, Q, Y1 and W
 
 
-def test_products_with_the_sparse_tensor(problem):
+def test_products_with_the_sparse_tensor(problem, keeps_J):
     graph, S, T, (V, K) = problem
-    rows, Q, Y1 = state(graph, T)
+    rows, Q, Y1, W = state(graph, T, keeps_J)
     StH = rows.sum(agtf._transposed_times, S.shape[1])
     np.testing.assert_allclose(tensor(StH, V), naive.tprod(naive.ttranspose(S), T["H"]), atol=1e-12)
-    gram = rows.sum(agtf._form_B, flat(T["G"]), (0.3, 0.7), (0.6, 1.4))
+    gram = rows.sum(agtf._form_B, flat(T["G"]), W, (0.3, 0.7), (0.6, 1.4))
     expected = 2 * naive.tprod(S, T["G"]) + 0.6 * Q - Y1 + 1.4 * T["J"] - T["Y2"]
     np.testing.assert_allclose(tensor(rows.gather("H"), V), expected, atol=1e-12)
     np.testing.assert_allclose(gram, flat(expected).T @ flat(expected), atol=1e-10)
@@ -62,20 +71,23 @@ def assert_orthogonal(H, V):
     np.testing.assert_allclose(naive.tprod(naive.ttranspose(H), H), identity, atol=1e-8)
 
 
-def test_update_H_and_the_arguments_of_the_proximal_steps(problem):
+def test_update_H_and_the_arguments_of_the_proximal_steps(problem, keeps_J):
     graph, S, T, (V, K) = problem
-    rows, Q, Y1 = state(graph, T)
+    rows, Q, Y1, W = state(graph, T, keeps_J)
     expected = naive.update_H(S, T["G"], Q, Y1, T["J"], T["Y2"], 0.6, 1.4, T["H"])
-    gram = rows.sum(agtf._form_B, flat(T["G"]), (0.3, 0.7), (0.6, 1.4))
+    gram = rows.sum(agtf._form_B, flat(T["G"]), W, (0.3, 0.7), (0.6, 1.4))
     B = rows.gather("H").copy()
     np.testing.assert_allclose(tensor(agtf._polar_factor(B, flat(T["H"]), (V, K)), V), expected, atol=1e-8)
     M = agtf._polar(rows, gram, (V, K))
-    StH, w_gram = rows.run(agtf._form_H, (M, (0.3, 0.7), (0.6, 1.4), S.shape[1]), agtf._sums, None)
+    small = M, W, (0.3, 0.7), (0.6, 1.4), S.shape[1]
+    StH, w_gram, gaps = rows.run(agtf._form_H, small, agtf._both_sums_and_most, None)
     H, z, w = (tensor(rows.gather(name), V) for name in ("H", "z", "w"))
     np.testing.assert_allclose(H, expected, atol=1e-8)
     assert_orthogonal(rows.gather("H"), V)
     np.testing.assert_allclose(z, expected + Y1 / 0.6, atol=1e-8)
-    np.testing.assert_allclose(np.maximum(z, 0), naive.update_Q(expected, Y1, 0.6), atol=1e-8)
+    Q = naive.update_Q(expected, Y1, 0.6)
+    np.testing.assert_allclose(np.maximum(z, 0), Q, atol=1e-8)
+    np.testing.assert_allclose(gaps, np.abs(flat(Q - expected)).max(axis=0), atol=1e-8)
     np.testing.assert_allclose(w, expected + T["Y2"] / 1.4, atol=1e-8)
     np.testing.assert_allclose(w_gram, flat(w).T @ flat(w), atol=1e-8)
     np.testing.assert_allclose(tensor(StH, V), naive.tprod(naive.ttranspose(S), expected), atol=1e-8)
@@ -83,35 +95,28 @@ def test_update_H_and_the_arguments_of_the_proximal_steps(problem):
 
 def test_update_H_without_full_rank_is_completed_by_the_previous_one(problem):
     graph, S, T, (V, K) = problem
-    zero = {name: np.zeros_like(T[name]) for name in ("Q", "Y1", "J", "Y2")}
-    expected = naive.update_H(S, T["G"], zero["Q"], zero["Y1"], zero["J"], zero["Y2"], 1.0, 1.0, T["H"])
-    rows, _, _ = state(graph, T, **zero)
-    rows.spread("w", flat(T["H"]))
-    gram = rows.sum(agtf._form_B, flat(T["G"]), (0.0, 0.0), (1.0, 1.0))
+    zero = np.zeros_like(T["H"])
+    expected = naive.update_H(S, T["G"], zero, zero, zero, zero, 1.0, 1.0, T["H"])
+    rows, *_ = state(graph, T | dict(Q=zero, Y1=zero, w=T["H"]), keeps_J=False)
+    W = np.zeros((V * K, V * K))
+    gram = rows.sum(agtf._form_B, flat(T["G"]), W, (0.0, 0.0), (1.0, 1.0))
     M = agtf._polar(rows, gram, (V, K))
-    rows.map(agtf._form_H, M, (0.0, 0.0), (1.0, 1.0), S.shape[1])
+    rows.map(agtf._form_H, M, W, (0.0, 0.0), (1.0, 1.0), S.shape[1])
     np.testing.assert_allclose(tensor(rows.gather("H"), V), expected, atol=1e-8)
     assert_orthogonal(rows.gather("H"), V)
-
-
-def test_residuals(problem):
-    graph, S, T, (V, K) = problem
-    rows, Q, _ = state(graph, T)
-    worst = np.max(rows.map(lambda block: agtf._gaps(block.H, block.z, block.J)), axis=(0, 2))
-    np.testing.assert_allclose(worst, [np.abs(Q - T["H"]).max(), np.abs(Q - T["J"]).max()])
 
 
 @pytest.mark.parametrize("axis, fft_norm", [*itertools.product(agtf.AXES, ["ortho", "backward"])])
 def test_update_J_and_F(problem, axis, fft_norm):
     graph, S, T, (V, K) = problem
     norm = agtf._Norm(0.5, axis, fft_norm, (V, K))
-    rows, Q, _ = state(graph, T)
     w = T["H"] + T["Y2"] / 0.8
-    rows.spread("w", flat(w))
-    size, *gaps = agtf._update_J(rows, flat(w).T @ flat(w), 0.9 / 0.8, norm)
+    rows, Q, *_ = state(graph, T | {"w": w}, keeps_J=False)
+    W, size, gap = agtf._update_J(rows, flat(w).T @ flat(w), 0.9 / 0.8, norm)
     expected = naive.update_J(T["H"], T["Y2"], 0.9, 0.8, 0.5, axis, fft_norm)
-    np.testing.assert_allclose(tensor(rows.gather("J"), V), expected, atol=1e-8)
-    np.testing.assert_allclose(gaps, [np.abs(Q - T["H"]).max(), np.abs(Q - expected).max()], atol=1e-8)
+    J = rows.gather("J") if axis == "sample" else rows.gather("w") @ W
+    np.testing.assert_allclose(tensor(J, V), expected, atol=1e-8)
+    assert gap == pytest.approx(np.abs(Q - expected).max(), abs=1e-8)
     assert size == pytest.approx(naive.schatten_norm(expected, 0.5, axis, fft_norm) ** 0.5, rel=1e-6, abs=1e-6)
     F, size = agtf._update_F(flat(T["G"] + T["Y3"] / 0.8), 0.9 / 0.8, norm)
     expected = naive.update_F(T["G"], T["Y3"], 0.9, 0.8, 0.5, axis, fft_norm)
@@ -119,10 +124,11 @@ def test_update_J_and_F(problem, axis, fft_norm):
     assert size == pytest.approx(naive.schatten_norm(expected, 0.5, axis, fft_norm) ** 0.5, rel=1e-6, abs=1e-6)
 
 
-def five_iterations(rows, F, **settings):
+def five_iterations(rows, F, W, **settings):
     settings = SimpleNamespace(**settings, growth=1.3, tol=0.0)
-    StH = rows.sum(agtf._transposed_times, len(F))
-    return agtf._algorithm1(rows, StH, F, settings, 5, lambda *state: False)
+    StH, watched = rows.sum(agtf._transposed_times, len(F)), []
+    ended = agtf._algorithm1(rows, StH, F, W, settings, 5, lambda *state: watched.append(state))
+    return *ended, watched[-1][4]  # the last W
 
 
 @pytest.mark.parametrize("axis, fft_norm", [*itertools.product(agtf.AXES, ["ortho", "backward"])])
@@ -131,11 +137,12 @@ def test_five_iterations(problem, axis, fft_norm):
     start = [T["H"], np.maximum(T["H"], 0), T["H"], T["G"]]
     expected = naive.algorithm1(S, *start, 0.5, 0.05, 0.03, 0.1, 0.1, 0.1, 1.3, 5, axis, fft_norm)
     H, Q, J, F = map(flat, start)
-    rows = in_blocks(index=index, weight=weight, S=weight, H=H, z=Q, w=J, J=J.copy())
+    rows = in_blocks(index=index, weight=weight, S=weight, H=H, z=Q, w=J)
     norm = agtf._Norm(0.5, axis, fft_norm, (V, K))
-    ended = five_iterations(rows, F, norm=norm, lambda1=0.05, lambda2=0.03, penalty=0.1)
-    G, F, history, stopped_by = ended
-    found = {"H": rows.gather("H"), "Q": np.maximum(rows.gather("z"), 0), "J": rows.gather("J"), "F": F, "G": G}
+    ended = five_iterations(rows, F, np.eye(V * K), norm=norm, lambda1=0.05, lambda2=0.03, penalty=0.1)
+    G, F, history, stopped_by, W = ended
+    J = rows.gather("J") if axis == "sample" else rows.gather("w") @ W
+    found = {"H": rows.gather("H"), "Q": np.maximum(rows.gather("z"), 0), "J": J, "F": F, "G": G}
     for name, value in found.items():
         np.testing.assert_allclose(tensor(value, V), expected[name], atol=1e-6, err_msg=name)
     np.testing.assert_array_equal(tensor(found["Q"], V).mean(axis=2).argmax(axis=1), expected["labels"])
@@ -154,9 +161,10 @@ def test_paper_start(axis):
     H[:K, :, 0] = np.eye(K)
     zero, zero_F = np.zeros_like(H), np.zeros((m, K, V))
     expected = naive.algorithm1(S, H, zero, zero, zero_F, 0.5, 0.01, 0.01, 1e-2, 1e-2, 1e-2, 1.3, 5, axis, "backward")
-    rows = in_blocks(index=index, weight=weight, S=weight, H=flat(H), z=flat(zero), w=flat(H), J=flat(zero))
+    rows = in_blocks(index=index, weight=weight, S=weight, H=flat(H), z=flat(zero), w=flat(H))
     norm = agtf._Norm(0.5, axis, "backward", (V, K))
-    G, *_ = five_iterations(rows, flat(zero_F), norm=norm, lambda1=0.01, lambda2=0.01, penalty=1e-2)
+    W = np.zeros((V * K, V * K))
+    G, *_ = five_iterations(rows, flat(zero_F), W, norm=norm, lambda1=0.01, lambda2=0.01, penalty=1e-2)
     np.testing.assert_allclose(tensor(G, V), expected["G"], atol=1e-6)
     np.testing.assert_allclose(tensor(rows.gather("H"), V), expected["H"], atol=1e-6)
     np.testing.assert_allclose(np.maximum(tensor(rows.gather("z"), V), 0), expected["Q"], atol=1e-6)

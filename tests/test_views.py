@@ -302,7 +302,7 @@ def test_bad_options_are_refused_before_any_work(monkeypatch, views, k, options,
         agtf.AGTF(k, **options).fit(views)
 
 
-KERNELS = "_nearest_anchors _project_simplex _gst _gst_threshold _fill_B _scatter _move _gaps".split()
+KERNELS = "_nearest_anchors _project_simplex _gst _gst_threshold _fill_B _fill_H _scatter _gaps".split()
 
 
 @needs_jit

@@ -90,13 +90,13 @@ def seconds_per_iteration(rows, y, m, V, K, iterations):
         return False
 
     H, F = start(y, m, V, K)
-    for name in ("H", "z", "w", "J"):
+    for name in ("H", "z", "w"):
         rows.spread(name, H.copy())
     norm = agtf._Norm(0.5, "cluster", "backward", (V, K))
     settings = SimpleNamespace(norm=norm, **OPTIONS, tol=0.0)
     with agtf._limits():
         StH = rows.sum(agtf._transposed_times, m)
-        G, *_ = agtf._algorithm1(rows, StH, F, settings, iterations + 1, watch)
+        G, *_ = agtf._algorithm1(rows, StH, F, np.eye(V * K), settings, iterations + 1, watch)
     return np.diff(times), rows.gather("H"), G
 
 
