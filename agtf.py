@@ -1061,6 +1061,19 @@ def _in_leading_directions(data, words, some):
     return data
 
 
+def _fingerprints(rows):
+    """A number for every row, made of its contents."""
+    out, d = np.empty(rows.shape[0], np.uint64), rows.shape[1]
+    if sparse.issparse(rows):
+        values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
+    else:
+        values = np.ascontiguousarray(rows, float)
+        columns, starts = np.tile(np.arange(d, dtype=np.int32), len(rows)), np.arange(len(rows) + 1) * d
+    with np.errstate(over="ignore"):  # for the kernel without the compiler
+        _fingerprint(values.view(np.uint64).ravel(), columns, starts, out)
+    return out
+
+
 def _look(source):
     """Of views and their mask the rows' fingerprints, where they were seen, and three facts that chunks have to merge:
     how many rows two views have in common, a number for every view (to be added up), its extent."""
@@ -1068,15 +1081,8 @@ def _look(source):
     seen = _observed(given, mask)
 
     def look(table, there, lo, hi):
-        rows, some, prints = table[lo:hi], there[lo:hi], np.empty(hi - lo, np.uint64)
-        is_sparse, d = sparse.issparse(rows), rows.shape[1]
-        if is_sparse:
-            values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
-        else:
-            values = np.ascontiguousarray(rows, float)
-            columns, starts = np.tile(np.arange(d, dtype=np.int32), hi - lo), np.arange(hi - lo + 1) * d
-        with np.errstate(over="ignore"):  # for the kernel without the compiler
-            _fingerprint(values.view(np.uint64).ravel(), columns, starts, prints)
+        rows, some = table[lo:hi], there[lo:hi]
+        is_sparse, d, prints = sparse.issparse(rows), rows.shape[1], _fingerprints(rows)
         # The extent: the largest of -x and of x in each column; counts of numbers that are not 0, of all, of blocks.
         reach, counts = np.full((2, d), -np.inf), np.zeros(4, int)
         if some.any():
@@ -1613,7 +1619,8 @@ class _Anchors:
     """The anchors of all draws side by side, and what it takes to join rows to them."""
 
     schemes: list
-    usable: np.ndarray  # (V, m): whether an anchor was seen in a view, and is not blank there
+    usable: np.ndarray  # (V, m): whether an anchor was seen in a view, is not blank there, and no copy that is left out
+    in_joint: np.ndarray  # (V,): whether the joint slice sees a view
     neighbours: int  # in each draw; the graph is the mean of the draws' graphs
     joint: bool  # whether all scaled features together make one more slice
 
@@ -1651,7 +1658,7 @@ class _Anchors:
         for scheme in self.schemes:
             draws = slice(first, first + scheme.draws)
             usable = self.usable[:, first * size : draws.stop * size]
-            whole = data.seen is None and usable.all()
+            whole = data.seen is None and usable[self.in_joint].all()
             shape, common = (n, usable.shape[1]), 0
             together = room[0, : shape[0] * shape[1]].reshape(shape)
             for v, scaling in enumerate(scheme.scalings):
@@ -1661,13 +1668,13 @@ class _Anchors:
                     (scaled @ scheme.rows[v].T).toarray(out=distance)
                 else:
                     np.matmul(scaled, scheme.rows[v].T, out=distance)
-                share = scaling.weight**2
+                share = scaling.weight**2 * self.in_joint[v]
                 _to_distances(distance, square, scheme.squares[v], share if whole else 0.0, v == 0, together)
-                if not whole:
+                if not whole and self.in_joint[v]:
                     both = seen[:, v, None] & usable[v]
                     together += share * both * distance
                     common = common + both.astype(np.int16)
-                    distance[:, ~usable[v]] = np.inf
+                distance[:, ~usable[v]] = np.inf
                 if distance.dtype != room.dtype:  # the search is compiled for one type: two take two seconds more
                     exact = room[2, : shape[0] * shape[1]].reshape(shape)
                     exact[:] = distance
@@ -1698,7 +1705,13 @@ class _Anchors:
 
 
 def _collect_anchors(data, at, s):
-    """The samples at these positions as anchors."""
+    """The samples at these positions as anchors.
+
+    In a view of few different rows, such as a few categories, the nearest anchors of a sample would all be its copies,
+    and every category a cluster of its own, in the joint slice, too. Where most anchors have as many copies in their
+    draw as a sample has neighbours, one of them stands for all, and the joint slice does without the view, unless all
+    views are so.
+    """
     V, size = len(data.tables), len(at) // sum(scheme.draws for scheme in data.schemes)
     schemes, usable, rest = [], [], at
     for scheme in data.schemes:
@@ -1710,7 +1723,23 @@ def _collect_anchors(data, at, s):
         # A row of zeros has no direction: as unit rows go, it is the same distance from everybody.
         filled = [x.name != "unit" or abs(raw[v]).sum(axis=1) > 0 for v, x in enumerate(scheme.scalings)]
         usable.append(seen & np.stack([np.broadcast_to(f, len(own)) for f in filled]))
-    return _Anchors(schemes, np.hstack(usable), min(s.neighbours, size - 1), s.joint)
+    usable, neighbours = np.hstack(usable), min(s.neighbours, size - 1)
+    first, often = zip(*(_copies(_fingerprints(data.raw(v, at)), usable[v], size) for v in range(V)))
+    few = np.array(often) >= neighbours
+    few &= not few.all()
+    return _Anchors(schemes, usable & (np.stack(first) | ~few[:, None]), ~few, neighbours, s.joint)
+
+
+def _copies(kinds, usable, size):
+    """Which of the usable anchors, each `size` of which are a draw, are the first of their kind there, and how often an
+    anchor's kind is there, in the median."""
+    first, often = np.zeros(len(kinds), bool), [1]
+    for lo in range(0, len(kinds), size):
+        own = lo + np.flatnonzero(usable[lo : lo + size])
+        _, at, kind, count = np.unique(kinds[own], return_index=True, return_inverse=True, return_counts=True)
+        first[own[at]] = True
+        often.extend(count[kind])
+    return first, np.median(often)
 
 
 def _join(block, anchors, show=None):
@@ -2974,7 +3003,7 @@ def _read_off(rows, at, anchors, G, s):
         anchor_memberships=memberships[: len(views)], joint_memberships=memberships[-1] if s.joint else None,
         anchors=rows.numbers[at], anchor_labels=anchor_labels, view_agreement=(agreeing / np.maximum(told, 1))[slices],
         _told=(told / rows.data.n)[slices], **rows.outcome(slices, k),
-        _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views]),
+        _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views], in_joint=anchors.in_joint[views]),
     )  # fmt: skip
     return found, ((by_H < 0) | (by_H == anchor_labels)).mean(), np.count_nonzero(members == 0)
 
