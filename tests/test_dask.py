@@ -100,6 +100,13 @@ def test_rules_of_a_sample_label_the_others(digits, chunks, few):
     assert_same(agtf.cluster(chunked(digits, chunks), 10), agtf.cluster(digits, 10))
 
 
+def test_a_few_categories_count_alike_in_chunks(digits, few):
+    views = [digits[0], np.random.default_rng(0).integers(0, 3, size=(1797, 2)).astype(float)]
+    expected = agtf.cluster(views, 10)
+    assert expected._anchors.in_joint.tolist() == [True, False]
+    assert_same(agtf.cluster(chunked(views), 10), expected)
+
+
 def test_embeddings_are_recognised_in_chunks(digits, few):
     embedded = [np.linalg.svd(view, full_matrices=False) for view in digits]
     embedded = [U[:, :30] * s[:30] for U, s, _ in embedded]

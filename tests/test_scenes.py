@@ -199,6 +199,20 @@ def words_without_overlap(rng, n=600):
     return [groups(rng, y, 4, 10), words], y
 
 
+def numbers_beside(features, levels, right):
+    """A view of numbers that tells, and one of a few categories, which tell as often as `right` says."""
+
+    def few_categories(rng, n=900):
+        y = rng.integers(0, 3, n)
+        values = [
+            np.where(rng.random(n) < right, rng.integers(0, levels, 3)[y], rng.integers(0, levels, n))
+            for _ in range(features)
+        ]
+        return [groups(rng, y, 6, 5), np.hstack([np.eye(levels)[value] for value in values])], y
+
+    return few_categories
+
+
 SCENES = {
     moons_and_a_weak_view: 0.97,
     rings: 0.97,
@@ -212,6 +226,11 @@ SCENES = {
     mixed_units: 0.97,
     long_thin_clusters: 0.97,
     words_without_overlap: 0.97,
+    numbers_beside(1, 2, right=0): 0.97,  # k-means 0.2
+    numbers_beside(2, 2, right=0): 0.97,
+    numbers_beside(1, 4, right=0.8): 0.97,
+    numbers_beside(3, 2, right=0.8): 0.97,
+    numbers_beside(2, 4, right=0): 0.97,
 }
 
 
