@@ -311,6 +311,12 @@ def _in_lines(m, L, kind):
     return np.ndarray(shape, kind, room, offset=-room.ctypes.data % line)
 
 
+def _copied_in_lines(G, kind):
+    copy = _in_lines(*G.shape, kind)
+    copy[:, : G.shape[1]] = G
+    return copy
+
+
 @_jit
 def _fill_B(index, weight, G, W, J, z, w, penalties, B):
     """B <- 2 S*G + mu' max(z, 0) - mu min(z, 0) + (rho' + rho) J - rho w, with penalties (mu, rho, mu', rho').
@@ -2165,11 +2171,9 @@ def _form_B(block, G, W, old, new):
 
     `old` are the penalties (mu, rho) with which z and w were formed, `new` those of this iteration; J = w W.
     """
-    kind, L = block.H.dtype, block.H.shape[1]
-    penalties, in_lines = np.array([*old, *new], kind), _in_lines(len(G), L, kind)
-    in_lines[:, :L] = G
-    W, J = np.ascontiguousarray(W, kind), _given_J(block)
-    return _fill_B(block.index, block.S, in_lines, W, J, block.z, block.w, penalties, block.H)
+    kind = block.H.dtype
+    W, J, penalties = np.ascontiguousarray(W, kind), _given_J(block), np.array([*old, *new], kind)
+    return _fill_B(block.index, block.S, G, W, J, block.z, block.w, penalties, block.H)
 
 
 def _polar(rows, gram, shape):
@@ -2210,7 +2214,7 @@ def _form_H(block, M, W, old, new, m):
     M, W = (np.ascontiguousarray(X, kind) for X in (M, W))
     state = _given_J(block), *shares, block.H, block.z, block.w
     gram, gaps = _fill_H(block.index, block.S, M, W, *state, StH)
-    return StH[:, : len(M)].astype(float), gram, gaps
+    return StH[:, : len(M)].astype(float, copy=False), gram, gaps
 
 
 def _both_sums_and_most(parts):
@@ -2297,7 +2301,7 @@ def _algorithm1(rows, StH, F, W, s, max_iter, watch):
         return _update_G(StH, F, Y3, sigma, shape), F, history, stopped_by
     for iteration in range(1, max_iter + 1):
         G = _update_G(StH, F, Y3, sigma, shape)
-        M = _polar(rows, rows.sum(_form_B, G, W, old, (mu, rho)), shape)
+        M = _polar(rows, rows.sum(_form_B, _copied_in_lines(G, rows.kind), W, old, (mu, rho)), shape)
         small = M, W, old, (mu, rho), m
         StH, gram, QH = rows.run(_form_H, small, _both_sums_and_most, _both_sums_and_most)
         W, H_norm, QJ = _update_J(rows, gram, s.lambda1 / rho, norm)
