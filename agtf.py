@@ -1067,19 +1067,6 @@ def _in_leading_directions(data, words, some):
     return data
 
 
-def _fingerprints(rows):
-    """A number for every row, made of its contents."""
-    out, d = np.empty(rows.shape[0], np.uint64), rows.shape[1]
-    if sparse.issparse(rows):
-        values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
-    else:
-        values = np.ascontiguousarray(rows, float)
-        columns, starts = np.tile(np.arange(d, dtype=np.int32), len(rows)), np.arange(len(rows) + 1) * d
-    with np.errstate(over="ignore"):  # for the kernel without the compiler
-        _fingerprint(values.view(np.uint64).ravel(), columns, starts, out)
-    return out
-
-
 def _look(source):
     """Of views and their mask the rows' fingerprints, where they were seen, and three facts that chunks have to merge:
     how many rows two views have in common, a number for every view (to be added up), its extent."""
@@ -1087,8 +1074,15 @@ def _look(source):
     seen = _observed(given, mask)
 
     def look(table, there, lo, hi):
-        rows, some = table[lo:hi], there[lo:hi]
-        is_sparse, d, prints = sparse.issparse(rows), rows.shape[1], _fingerprints(rows)
+        rows, some, prints = table[lo:hi], there[lo:hi], np.empty(hi - lo, np.uint64)
+        is_sparse, d = sparse.issparse(rows), rows.shape[1]
+        if is_sparse:
+            values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
+        else:
+            values = np.ascontiguousarray(rows, float)
+            columns, starts = np.tile(np.arange(d, dtype=np.int32), hi - lo), np.arange(hi - lo + 1) * d
+        with np.errstate(over="ignore"):  # for the kernel without the compiler
+            _fingerprint(values.view(np.uint64).ravel(), columns, starts, prints)
         # The extent: the largest of -x and of x in each column; counts of numbers that are not 0, of all, of blocks.
         reach, counts = np.full((2, d), -np.inf), np.zeros(4, int)
         if some.any():
@@ -1217,7 +1211,6 @@ _LLOYD_STEPS = 2
 # So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones can be compared with
 # few (HandWritten4, 30 % missing: 0.85 to 0.94).
 _COMPLETE = 10
-_TOLD_APART = 0.9  # share of the anchors
 _PIECE = 256  # rows whose distances to all anchors are in memory, better in the cache, at a time
 
 
@@ -1626,8 +1619,7 @@ class _Anchors:
     """The anchors of all draws side by side, and what it takes to join rows to them."""
 
     schemes: list
-    usable: np.ndarray  # (V, m): whether an anchor was seen in a view, is not blank there, and no copy that is left out
-    in_joint: np.ndarray  # (V,): whether the joint slice sees a view
+    usable: np.ndarray  # (V, m): whether an anchor was seen in a view, and is not blank there
     neighbours: int  # in each draw; the graph is the mean of the draws' graphs
     joint: bool  # whether all scaled features together make one more slice
 
@@ -1665,7 +1657,7 @@ class _Anchors:
         for scheme in self.schemes:
             draws = slice(first, first + scheme.draws)
             usable = self.usable[:, first * size : draws.stop * size]
-            whole = data.seen is None and usable[self.in_joint].all()
+            whole = data.seen is None and usable.all()
             shape, common = (n, usable.shape[1]), 0
             together = room[0, : shape[0] * shape[1]].reshape(shape)
             for v, scaling in enumerate(scheme.scalings):
@@ -1675,13 +1667,13 @@ class _Anchors:
                     (scaled @ scheme.rows[v].T).toarray(out=distance)
                 else:
                     np.matmul(scaled, scheme.rows[v].T, out=distance)
-                share = scaling.weight**2 * self.in_joint[v]
+                share = scaling.weight**2
                 _to_distances(distance, square, scheme.squares[v], share if whole else 0.0, v == 0, together)
-                if not whole and self.in_joint[v]:
+                if not whole:
                     both = seen[:, v, None] & usable[v]
                     together += share * both * distance
                     common = common + both.astype(np.int16)
-                distance[:, ~usable[v]] = np.inf
+                    distance[:, ~usable[v]] = np.inf
                 if distance.dtype != room.dtype:  # the search is compiled for one type: two take two seconds more
                     exact = room[2, : shape[0] * shape[1]].reshape(shape)
                     exact[:] = distance
@@ -1712,13 +1704,7 @@ class _Anchors:
 
 
 def _collect_anchors(data, at, s):
-    """The samples at these positions as anchors.
-
-    In a view of few different rows, such as a few categories, the nearest anchors of a sample would all be its copies,
-    and every category a cluster of its own, in the joint slice, too. Where most anchors have as many copies in their
-    draw as a sample has neighbours, and the other views tell nearly all anchors apart, one copy stands for all, and the
-    joint slice does without the view (five numbers beside one to four categories: ARI 0.45 to 0.98).
-    """
+    """The samples at these positions as anchors."""
     V, size = len(data.tables), len(at) // sum(scheme.draws for scheme in data.schemes)
     schemes, usable, rest = [], [], at
     for scheme in data.schemes:
@@ -1730,26 +1716,7 @@ def _collect_anchors(data, at, s):
         # A row of zeros has no direction: as unit rows go, it is the same distance from everybody.
         filled = [x.name != "unit" or abs(raw[v]).sum(axis=1) > 0 for v, x in enumerate(scheme.scalings)]
         usable.append(seen & np.stack([np.broadcast_to(f, len(own)) for f in filled]))
-    usable, neighbours = np.hstack(usable), min(s.neighbours, size - 1)
-    kinds = [_fingerprints(data.raw(v, at)) for v in range(V)]
-    first, often = zip(*(_copies(kinds[v], usable[v], size) for v in range(V)))
-    few = np.array([np.median(count[count > 0]) if count.any() else 0 for count in often]) >= neighbours
-    if few.any():
-        others = sum((_mix(kinds[v]) for v in np.flatnonzero(~few)), np.zeros(len(at), np.uint64))
-        few &= np.mean(_copies(others, np.ones(len(at), bool), size)[1] == 1) >= _TOLD_APART
-    return _Anchors(schemes, usable & (np.stack(first) | ~few[:, None]), ~few, neighbours, s.joint)
-
-
-def _copies(kinds, usable, size):
-    """Which of the usable anchors, each `size` of which are a draw, are the first of their kind there; and how often
-    every anchor's kind is there, 0 if it is not usable."""
-    first, often = np.zeros(len(kinds), bool), np.zeros(len(kinds), int)
-    for lo in range(0, len(kinds), size):
-        own = lo + np.flatnonzero(usable[lo : lo + size])
-        _, at, kind, count = np.unique(kinds[own], return_index=True, return_inverse=True, return_counts=True)
-        first[own[at]] = True
-        often[own] = count[kind]
-    return first, often
+    return _Anchors(schemes, np.hstack(usable), min(s.neighbours, size - 1), s.joint)
 
 
 def _join(block, anchors, show=None):
@@ -1828,9 +1795,11 @@ def _spectral_rule(sample, anchors, k, rng):
     Returns the sample's labels, a function that labels another block in the same way, and how far both partitions
     agree (adjusted Rand index).
     """
-    projections = _projections(sample, anchors, k, min(2 * k, k + _EXTRA_VECTORS), rng)
+    r, fine = min(2 * k, k + _EXTRA_VECTORS), _fine_views(sample, len(anchors.usable))
+    projections = _projections(sample, anchors, k, r, rng)
+    apart = _projections(sample, anchors, k, r, rng, [fine]) if fine else []
     # Where some graphs show k clusters clearly, the others have nothing to add.
-    projections = [p for p in projections if p.clear] or projections
+    projections = [p for p in apart if p.clear] or [p for p in projections if p.clear] or projections
 
     def embedding(vectors, last):
         return np.hstack([projection.diffused(U, last) for projection, U in zip(projections, vectors)])
@@ -1873,10 +1842,22 @@ def _anchor_loads(block, labels, m, k):
     return np.stack([np.bincount(at[:, v].ravel(), block.weight[:, v].ravel(), m * k).reshape(m, k) for v in slices])
 
 
-def _projections(sample, anchors, k, r, rng):
-    """Of every draw, the projections of the views' graphs together and of the joint graph on r directions."""
+def _fine_views(sample, V):
+    """The views whose samples have near and less near anchors, if there are others.
+
+    In a view of few different rows, such as a few categories, all anchors of a sample are its copies, and every
+    category looks like a clear cluster, in the joint slice, too. Clear clusters of the other views say more.
+    """
+    alike = np.ptp(sample.weight[:, :V], axis=2) == 0
+    fine = np.flatnonzero(np.median(alike, axis=0) < 1).tolist()
+    return fine if len(fine) < V else []
+
+
+def _projections(sample, anchors, k, r, rng, groups=None):
+    """Of every draw, the projections on r directions of the views' graphs together and of the joint graph, or of other
+    groups of slices."""
     V = len(anchors.usable)
-    groups = [list(range(V)), [V]] if anchors.joint else [list(range(V))]
+    groups = groups or ([list(range(V)), [V]] if anchors.joint else [list(range(V))])
     parts = [(draw, slices) for draw in range(anchors.draws) for slices in groups]
     seeds = rng.randint(2**31 - 1, size=len(parts))
 
@@ -2794,9 +2775,8 @@ def cluster(
         is joined to. "auto": 12 sqrt(n), at most 1000, at least 8 k, at most five sixths of n, fewer if there are fewer
         different rows; 3, or 1 if they are not drawn; 8, or fewer if there are fewer anchors.
     joint, normalize : bool
-        Whether all scaled features together make one more slice (without views of a few categories, in which most
-        anchors are copies, beside views that tell the samples apart); whether the graph's columns are scaled so that
-        S^T*H of a clean partition lies on the simplex.
+        Whether all scaled features together make one more slice; whether the graph's columns are scaled so that S^T*H
+        of a clean partition lies on the simplex.
     init : {"spectral", "identity"} or (n,) int array
         Where the factorisation starts: labels from the spectrum of the graphs; the paper's identity matrix, which puts
         one of the first k rows in each cluster, and so depends on the order of the rows; or labels.
@@ -3012,7 +2992,7 @@ def _read_off(rows, at, anchors, G, s):
         anchor_memberships=memberships[: len(views)], joint_memberships=memberships[-1] if s.joint else None,
         anchors=rows.numbers[at], anchor_labels=anchor_labels, view_agreement=(agreeing / np.maximum(told, 1))[slices],
         _told=(told / rows.data.n)[slices], **rows.outcome(slices, k),
-        _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views], in_joint=anchors.in_joint[views]),
+        _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views]),
     )  # fmt: skip
     return found, ((by_H < 0) | (by_H == anchor_labels)).mean(), np.count_nonzero(members == 0)
 

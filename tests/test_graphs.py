@@ -116,50 +116,6 @@ def test_rows_without_information_follow_the_joint_slice(form):
     assert np.isfinite(result.memberships).all() and agtf.score(y, result.labels)["ACC"] == 1.0
 
 
-# ---- few different rows ----------------------------------------------------------------------------------------------
-
-
-def test_copies_are_counted_in_each_draw_among_usable_anchors():
-    kinds, usable = np.array([7, 7, 5, 7, 5, 5, 9, 7], np.uint64), np.array([0, 1, 1, 1, 1, 1, 1, 1], bool)
-    first, often = agtf._copies(kinds, usable, 4)
-    assert first.tolist() == [False, True, True, False, True, False, True, True]
-    assert often.tolist() == [0, 2, 1, 2, 2, 2, 1, 1]
-
-
-def flags_beside_numbers(n=300):
-    (numbers,), y = blobs(n=n, widths=(5,))
-    flags = np.random.default_rng(1).integers(0, 2, size=(n, 2)).astype(float)
-    return numbers, flags, y
-
-
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
-def test_a_few_categories_are_joined_once_and_not_in_the_joint_slice(form):
-    numbers, flags, y = flags_beside_numbers()
-    result = agtf.cluster([numbers, form(flags)], 3, n_draws=1)
-    assert agtf.score(y, result.labels)["ACC"] == 1.0
-    S = np.zeros((300, 3, len(result.anchors)))
-    np.put_along_axis(S, result._index, result._weight, axis=2)
-    joined = S[:, 1].any(axis=0)
-    assert len(np.unique(flags[result.anchors[joined]], axis=0)) == joined.sum()  # one anchor for each kind of row
-    np.testing.assert_allclose(S[:, 2], S[:, 0], atol=1e-6)  # the joint slice sees the numbers only
-    assert (result.predict([numbers[:50], form(flags[:50])]) == result.labels[:50]).all()
-
-
-def test_copies_stay_where_the_other_views_do_not_tell_samples_apart():
-    _, flags, _ = flags_beside_numbers()
-    result = agtf.cluster([flags, np.repeat(np.eye(3), 100, axis=0)], 3)
-    assert result._anchors.in_joint.all()
-
-
-def test_rows_that_were_not_seen_are_no_copies():
-    numbers, _, y = flags_beside_numbers()
-    more = numbers @ np.random.default_rng(0).normal(size=(5, 4))
-    more[np.random.default_rng(2).random(300) < 0.7] = np.nan
-    result = agtf.cluster([numbers, more], 3)
-    assert result._anchors.in_joint.all()
-    assert agtf.score(y, result.labels)["ACC"] > 0.99
-
-
 # ---- spectra ---------------------------------------------------------------------------------------------------------
 
 

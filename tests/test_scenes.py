@@ -199,8 +199,8 @@ def words_without_overlap(rng, n=600):
     return [groups(rng, y, 4, 10), words], y
 
 
-def numbers_beside(features, levels, right):
-    """A view of numbers that tells, and one of a few categories, which tell as often as `right` says."""
+def numbers_beside(features, levels, right, apart=5):
+    """A view of numbers, and one of a few categories, which tell as often as `right` says."""
 
     def few_categories(rng, n=900):
         y = rng.integers(0, 3, n)
@@ -208,7 +208,7 @@ def numbers_beside(features, levels, right):
             np.where(rng.random(n) < right, rng.integers(0, levels, 3)[y], rng.integers(0, levels, n))
             for _ in range(features)
         ]
-        return [groups(rng, y, 6, 5), np.hstack([np.eye(levels)[value] for value in values])], y
+        return [groups(rng, y, 6, apart), np.hstack([np.eye(levels)[value] for value in values])], y
 
     return few_categories
 
@@ -231,6 +231,8 @@ SCENES = {
     numbers_beside(1, 4, right=0.8): 0.97,
     numbers_beside(3, 2, right=0.8): 0.97,
     numbers_beside(2, 4, right=0): 0.97,
+    numbers_beside(3, 4, right=0.9, apart=0): 0.7,  # only the categories tell
+    numbers_beside(4, 3, right=0.9, apart=1.5): 0.9,
 }
 
 
