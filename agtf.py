@@ -323,12 +323,12 @@ def _fill_B(index, weight, G, W, J, z, w, penalties, B):
 
     J = w W unless it is given. Slice u of S moves G's slices on by u, (S*G)^(r) = sum_u S^(u) G^(r-u); what moves
     beyond the last is folded back. G may have more columns than B, of zeros. Four neighbours at a time take a quarter
-    of the time; unsigned numbers of places, which can't be below 0, save another twentieth to a fifth. Returns B^T B.
+    of the time; unsigned numbers of places, which can't be below 0, save another twentieth to a fifth.
     """
     rows, V, neighbours = index.shape
     L, K, wide, g = np.uint64(B.shape[1]), np.uint64(B.shape[1] // V), np.uint64(G.shape[1]), G.ravel()
     mu, rho, new_mu, new_rho = penalties
-    product, gram = np.empty(L + wide, B.dtype), np.zeros(W.shape)
+    product = np.empty(L + wide, B.dtype)
     for lo in range(0, rows, _AT_ONCE):
         hi = min(lo + _AT_ONCE, rows)
         low = J[lo:hi] if len(J) > 0 else np.dot(w[lo:hi], W)
@@ -351,15 +351,13 @@ def _fill_B(index, weight, G, W, J, z, w, penalties, B):
                 pull = new_mu if z[i, c] > 0.0 else -mu
                 whole = product[c] + product[L + c]
                 row[c] = whole + whole + pull * z[i, c] + (new_rho + rho) * its_low[c] - rho * w[i, c]
-        gram += np.dot(B[lo:hi].T, B[lo:hi])
-    return gram
 
 
 @_jit
 def _fill_H(index, weight, M, W, J, share_z, share_w, B, z, w, StH):
     """B <- H = B M, then z <- H + share_z min(z, 0) and w <- H + share_w (w - J), the arguments of the next proximal
-    steps; adds to StH what the rows contribute to S^T*H. Returns w^T w and max |max(z, 0) - H| of every column."""
-    gram, gaps = np.zeros(M.shape), np.zeros(len(M), B.dtype)
+    steps; adds to StH what the rows contribute to S^T*H. Returns max |max(z, 0) - H| of every column."""
+    gaps = np.zeros(len(M), B.dtype)
     for lo in range(0, len(B), _AT_ONCE):
         hi = min(lo + _AT_ONCE, len(B))
         low = J[lo:hi] if len(J) > 0 else np.dot(w[lo:hi], W)
@@ -373,8 +371,7 @@ def _fill_H(index, weight, M, W, J, share_z, share_w, B, z, w, StH):
                 q = z[i, c] if z[i, c] > 0.0 else z[i, c] - z[i, c]
                 gaps[c] = max(gaps[c], abs(q - row[c]))
         _scatter(index[lo:hi], weight[lo:hi], H, StH)
-        gram += np.dot(w[lo:hi].T, w[lo:hi])
-    return gram, gaps
+    return gaps
 
 
 @_jit
@@ -2147,6 +2144,11 @@ def _update_G(StH, F, Y3, sigma, shape):
     return G
 
 
+def _gram(X):
+    """X^T X, in doubles: NumPy knows that it is symmetric, and takes 0.6 of the time of another product."""
+    return (X.T @ X).astype(float)
+
+
 def _form_B(block, G, W, old, new):
     """Pass A: B2 = 2 S*G + mu Q - Y1 + rho J - Y2 in the place of H, which nobody needs any more; returns B2^T B2.
 
@@ -2154,7 +2156,8 @@ def _form_B(block, G, W, old, new):
     """
     kind = block.H.dtype
     W, J, penalties = np.ascontiguousarray(W, kind), _given_J(block), np.array([*old, *new], kind)
-    return _fill_B(block.index, block.S, G, W, J, block.z, block.w, penalties, block.H)
+    _fill_B(block.index, block.S, G, W, J, block.z, block.w, penalties, block.H)
+    return _gram(block.H)
 
 
 def _polar(rows, gram, shape):
@@ -2194,8 +2197,8 @@ def _form_H(block, M, W, old, new, m):
     StH, shares = _in_lines(m, len(M), kind), (kind.type(old[0] / new[0]), kind.type(old[1] / new[1]))
     M, W = (np.ascontiguousarray(X, kind) for X in (M, W))
     state = _given_J(block), *shares, block.H, block.z, block.w
-    gram, gaps = _fill_H(block.index, block.S, M, W, *state, StH)
-    return StH[:, : len(M)].astype(float, copy=False), gram, gaps
+    gaps = _fill_H(block.index, block.S, M, W, *state, StH)
+    return StH[:, : len(M)].astype(float, copy=False), _gram(block.w), gaps
 
 
 def _both_sums_and_most(parts):
@@ -2851,7 +2854,7 @@ def _cluster(tables, mask, o, fewest):
         if tables.chunks is not None:
             rows.settle()
         if s.lambda1 == "auto":
-            leading = _leading(rows.sum(lambda block: (block.H.T @ block.H).astype(float)), s.norm, rows)
+            leading = _leading(rows.sum(lambda block: _gram(block.H)), s.norm, rows)
             s = s._replace(lambda1=_automatic_lambda(leading, s.penalty, _SHARE_H, s.norm.p))
         if s.lambda2 == "auto":
             leading = _leading(F.T @ F, s.norm, F)
