@@ -246,13 +246,48 @@ def test_scene(scene, seeds):
     assert np.mean(scores) >= SCENES[scene], scores
 
 
-@pytest.mark.parametrize("holes", [0, 0.1])
-def test_a_yes_or_no_beside_a_view_whose_clusters_overlap(holes):
+def answers(rng, n, *levels):
+    return np.column_stack([rng.integers(0, level, n) for level in levels]).astype(float)
+
+
+@pytest.mark.parametrize("levels", [(2,), (2, 3), (60,)])
+def test_categories_do_not_hide_clusters_that_overlap(levels):
     (pixels, *_), y = agtf.digits_views()
     rng = np.random.default_rng(0)
-    some = rng.permutation(1797)[:1000]
-    flag = rng.integers(0, 2, size=(1000, 1)).astype(float)
-    flag[rng.random(1000) < holes] = np.nan
-    result = agtf.cluster([pixels[some], flag], 10)
-    assert adjusted_rand_score(y[some], result.labels) >= 0.7  # 0.8 without the flag, once 0.2 with it
-    assert result.view_agreement[1] < 0.4 and (result.predict([pixels[some], flag]) == result.labels).mean() > 0.8
+    some = rng.permutation(1797)[:800]
+    views = [pixels[some], answers(rng, 800, *levels)]
+    result = agtf.cluster(views, 10)
+    assert adjusted_rand_score(y[some], result.labels) >= 0.68  # 0.8 without them, 0.2 where they decide
+    assert result.view_agreement[1] < 0.4 and (result.predict(views) == result.labels).mean() > 0.8
+
+
+def test_categories_do_not_hide_small_clusters():
+    scores, y = [], np.repeat(range(4), (600, 60, 60, 60))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        numbers = rng.normal(0, 2, (4, 6))[y] + rng.normal(size=(780, 6))
+        scores.append(ari(y, [numbers, answers(rng, 780, 2, 2, 3)], seed))
+    assert np.mean(scores) >= 0.8, scores
+
+
+def test_categories_that_tell_are_heard_beside_noise():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 900)
+    told = [np.where(rng.random(900) < 0.9, (y + shift) % 3, answers(rng, 900, 3)[:, 0]) for shift in range(4)]
+    assert ari(y, [rng.normal(size=(900, 12)), np.column_stack(told)], 0) >= 0.9
+
+
+def test_suggest_k_does_not_count_categories():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 900)
+    views = [5 * rng.normal(size=(3, 6))[y] + rng.normal(size=(900, 6)), answers(rng, 900, 2, 2)]
+    assert agtf.suggest_k(views, 8).candidates[0] == 3
+
+
+def test_views_filled_with_means_still_count():
+    views, y = agtf.digits_views()
+    rng = np.random.default_rng(0)
+    some = rng.permutation(1797)[:800]
+    filled = [np.where(rng.random((800, 1)) < 0.6, view[some].mean(axis=0), view[some]) for view in views[:2]]
+    with_means = adjusted_rand_score(y[some], agtf.cluster([views[2][some], *filled], 10).labels)
+    assert with_means > adjusted_rand_score(y[some], agtf.cluster([views[2][some]], 10).labels) - 0.1
