@@ -624,6 +624,17 @@ def test_numbers_that_files_share_put_the_samples_in_order(tmp_path):
     assert agtf.load_views([tmp_path / "a.csv"])[0][0].shape == (40, 3)  # alone they may be anything
 
 
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_named_column_that_counts_the_rows_is_refused(tmp_path, start):
+    """Nobody knows whether it is data, and as a feature it would be silently wrong."""
+    rows = "".join(f"{start + i},{i % 3}.5,2.5\n" for i in (2, 0, 1, 3))
+    (tmp_path / "v.csv").write_text("patient,a,b\n" + rows)
+    with pytest.raises(ValueError, match="v.csv: the first column, 'patient', numbers the rows: leave its name out"):
+        agtf.load_views([tmp_path / "v.csv"])
+    (tmp_path / "v.csv").write_text(",a,b\n" + rows)
+    assert agtf.load_views([tmp_path / "v.csv"])[0][0].shape == (4, 2)
+
+
 @pytest.mark.parametrize("first", ["400,450,500", "2019,2020,2021", ",410,420", ",400,450,500"])
 def test_names_that_are_numbers_are_refused(tmp_path, first):
     (tmp_path / "v.csv").write_text(first + "\n1,2.5,3\n2,4.5,5\n3,1.5,2\n")

@@ -362,3 +362,13 @@ def test_a_view_that_the_start_does_not_see_is_no_obstacle(monkeypatch):
             order = np.random.default_rng(seed).permutation(400)
             found = agtf.cluster([view[order] + 1e-9 * seed for view in views], 3, mask=mask[order])
             assert agtf.score(y[order], found.labels)["ARI"] > 0.9
+
+
+@pytest.mark.parametrize("gone", [[(1, 2)], [(1, 2), (0, 1)], [(1, 2), (2, 2)], [(0, 0), (1, 1), (2, 2)]])
+def test_whole_clusters_that_were_not_seen_in_a_view(gone):
+    """`gone` are pairs of views and clusters; complete samples alone would never show these."""
+    for seed in range(3):
+        views, y = blobs(n=600, k=3, widths=(5, 5, 5), seed=seed)
+        for v, c in gone:
+            views[v][y == c] = np.nan
+        assert agtf.score(y, agtf.cluster(views, 3).labels)["ARI"] > 0.95

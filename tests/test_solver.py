@@ -93,6 +93,23 @@ def test_update_H_and_the_arguments_of_the_proximal_steps(problem, keeps_J):
     np.testing.assert_allclose(tensor(StH, V), naive.tprod(naive.ttranspose(S), expected), atol=1e-8)
 
 
+@pytest.mark.parametrize("n", [511, 512, 513, 1025])
+def test_blocks_of_any_size_make_the_same_iterations(n):
+    """Blocks are worked off in pieces of 512 rows."""
+    (index, weight), _ = random_graph(n, 12, 2, 3, np.random.default_rng(0))
+    H = np.random.default_rng(1).normal(size=(n, 6))
+    found = []
+    for size in (100, n):
+        rows = in_blocks(size, index=index, S=weight, H=H, z=H, w=H)
+        settings = SimpleNamespace(norm=agtf._Norm(0.5, "cluster", "ortho", (2, 3)), lambda1=0.1, lambda2=0.1)
+        vars(settings).update(penalty=1.0, growth=1.5, tol=0.0)
+        StH = rows.sum(agtf._transposed_times, 12)
+        G, *_ = agtf._algorithm1(rows, StH, StH.copy(), np.eye(6), settings, 4, lambda *_: False)
+        found.append([G, *(rows.gather(name) for name in ("H", "z", "w"))])
+    for one, other in zip(*found):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
 def test_update_H_without_full_rank_is_completed_by_the_previous_one(problem):
     graph, S, T, (V, K) = problem
     zero = np.zeros_like(T["H"])

@@ -50,8 +50,16 @@ def test_holes_in_nullable_and_category_columns_are_holes():
         np.testing.assert_array_equal(agtf._as_tables([frame, second]).tables[0], whole)
         labels = agtf.cluster([frame, second], 3).labels
         np.testing.assert_array_equal(labels, agtf.cluster([whole, second], 3).labels)
-    with pytest.raises(TypeError, match="encode text and categories"):
+    with pytest.raises(TypeError, match="column 'kind', is not numeric .*: encode text and categories"):
         agtf.cluster([pd.DataFrame({"kind": pd.Categorical(np.array(list("abc"))[y])}), second], 3)
+
+
+def test_what_are_no_tables_is_refused_with_a_hint():
+    for views in ("a.csv", ["a.csv", "b.csv"]):
+        with pytest.raises(TypeError, match=r"a.csv.*: load_views\(paths\) reads files"):
+            agtf.cluster(views, 3)
+    with pytest.raises(ValueError, match="views.1. has 5 rows, views.0. has 3.*Give view.T where columns are samples"):
+        agtf.cluster([np.ones((3, 60)), np.ones((5, 60))], 3)
 
 
 def test_times_are_refused():
