@@ -1556,7 +1556,8 @@ def _views_needed(data, rows, fewest):
 
 def _share_of_strangers(data, rows, least):
     """The share of the rows seen in fewer than `least` views that lie farther, in these, from the others than all but a
-    twentieth of the others lie from each other: a cluster that was never seen in a view (ARI 0.65 to 0.99)."""
+    twentieth of the others lie from each other: many are of a cluster that some view has not seen (ARI 0.65 to 0.99).
+    """
     seen, far = data.seen[rows], []
     complete = seen.sum(axis=1) >= least
     patterns, which = np.unique(seen[~complete], axis=0, return_inverse=True)
@@ -1806,23 +1807,12 @@ _FIRST_SAMPLES = 20  # per cluster: so many of the samples seen in most views ar
 
 
 def _find_labels(rows, anchors, s):
-    """Give all rows labels, by rules that are learnt from a sample of them; returns how clear the clusters are.
-
-    In a view of few different rows, such as a few categories, the nearest anchors of a sample are its copies, and every
-    category looks like a clear cluster, in the joint slice, too. So where the other views alone say about the same in
-    every draw of anchors, they decide, and all views' discriminants mend their labels (the pixels of 800 digits beside
-    two questions: ARI 0.01 to 0.74; of 20 tables that are noise beside telling categories, 0.78 either way).
-    """
+    """Give all rows labels, by rules that are learnt from a sample of them; returns how clear the clusters are."""
     sample = rows.near.head(rows.data.n if s.in_given_order else _SAMPLE)  # a file's beginning may be one class
     learn = _spectral_rule if rows.data.seen is None else _rule_with_holes
-    some, parts = _views_of_many_rows(sample, anchors), None
-    if 0 < len(some) < len(anchors.usable):
-        parts = [(draw, some) for draw in range(anchors.draws)]
-        known = np.mean([p.clear for p in _projections(sample, anchors, s.k, s.k + 1, s.rng, parts)]) > 0.5
-        if not known and sum(sample.data.tables[v].shape[1] for v in some) > _NARROW:
-            alone = [learn(sample, anchors, s.k, s.rng, [part])[0] for part in parts]
-            known = any(adjusted_rand_score(*pair) >= _STABLE for pair in combinations(alone, 2))
-        parts = parts if known else None
+    parts = _parts_without_copies(sample, anchors)
+    if parts and not _know_clusters(sample, anchors, s, learn, parts):
+        parts = None
     labels, rule, clarity = learn(sample, anchors, s.k, s.rng, parts)
     by_views = parts is not None or rows.data.seen is not None
     if by_views:
@@ -1838,12 +1828,32 @@ def _find_labels(rows, anchors, s):
     return clarity
 
 
-def _views_of_many_rows(block, anchors):
-    """The views but those in which nearly all samples have two nearest anchors at the same distance, as copies are."""
+def _parts_without_copies(block, anchors):
+    """Parts of the graph, (draw, slices) each, without views in which nearly all samples have two nearest anchors at
+    the same distance, as copies are; None if there are no such views, or no others.
+
+    In a view of few different rows, such as a few categories, the nearest anchors of a sample are its copies, and every
+    category looks like a clear cluster, in the joint slice, too.
+    """
     V, some = len(anchors.usable), block.weight[:: max(len(block.weight) // 1000, 1)]
     weight = np.sort(some[:, :V].reshape(-1, V, anchors.draws, anchors.neighbours), axis=3)
     alike = (weight[..., -2:].min(axis=3) > 0.99999 * weight[..., -1]).all(axis=2)
-    return np.flatnonzero(alike.mean(axis=0) < _COPIES).tolist()
+    others = np.flatnonzero(alike.mean(axis=0) < _COPIES).tolist()
+    return [(draw, others) for draw in range(anchors.draws)] if 0 < len(others) < V else None
+
+
+def _know_clusters(sample, anchors, s, learn, parts):
+    """Whether parts of the graph show k clusters clearly or, if few features could not help it, say alike in two draws.
+
+    Then they decide, and all views' discriminants mend their labels: the pixels of 800 digits beside two questions, ARI
+    0.01 to 0.74; tables of noise beside telling categories, which are the reason to ask, 0.78 and 0.83.
+    """
+    if np.mean([p.clear for p in _projections(sample, anchors, s.k, s.k + 1, s.rng, parts)]) > 0.5:
+        return True
+    if sum(sample.data.tables[v].shape[1] for v in parts[0][1]) <= _NARROW:
+        return False
+    alone = [learn(sample, anchors, s.k, s.rng, [part])[0] for part in parts]
+    return any(adjusted_rand_score(*pair) >= _STABLE for pair in combinations(alone, 2))
 
 
 def _spectral_rule(sample, anchors, k, rng, parts=None):
@@ -3238,9 +3248,7 @@ def suggest_k(views, k_max=20, *, mask=None, join="inner", impute=None, scale="a
     with _limits(n_jobs):
         rows, _, anchors = _prepare(tables, mask, s, _Progress(0))
         sample = rows.near.head(_SAMPLE)
-        some, parts = _views_of_many_rows(sample, anchors), None
-        if 0 < len(some) < len(anchors.usable):  # every category would be a cluster
-            parts = [(draw, some) for draw in range(anchors.draws)]
+        parts = _parts_without_copies(sample, anchors)  # every category would be a cluster
         parts = [p.share**2 for p in _projections(sample, anchors, k_max, k_max + 1, s.rng, parts)]
     # Few anchors have a short spectrum; three equal values at least, which suggest k = 2 without conviction.
     length = min(map(len, parts))
