@@ -504,6 +504,10 @@ def test_an_index_that_counts_backwards_puts_the_samples_in_order(tmp_path):
     assert same(agtf.load_views([tmp_path / "a.csv", tmp_path / "bare.csv"])[0][1], [[7], [8], [9]])
     with pytest.raises(ValueError, match="bare.csv does not name the samples, and the other files number them"):
         agtf.load_views([tmp_path / "bare.csv", tmp_path / "b.csv"])
+    (tmp_path / "named.csv").write_text(",q\nann,6\nbob,5\ncid,4\n")
+    with pytest.warns(UserWarning, match="bare.csv does not name the samples: its rows .* in the order of .*named"):
+        views, _ = agtf.load_views([tmp_path / "bare.csv", tmp_path / "named.csv"])
+    assert same(views[0], [[7], [8], [9]])
 
 
 def test_labels_in_a_sparse_matrix(tmp_path):
