@@ -1234,7 +1234,7 @@ class _Block:
     first: int = 0  # number of the data's first row, if they are a chunk of larger ones
     index: np.ndarray | None = None  # (rows, slices, neighbours) int32: S[i, index[i, v, t], v] = weight[i, v, t]
     weight: np.ndarray | None = None  # the same shape
-    told: np.ndarray | None = None  # (rows, V): whether a view tells anything about a row; if not, the joint slice does
+    told: np.ndarray | None = None  # (rows, slices): whether a view tells anything about a row; if not, the others do
     S: np.ndarray | None = None  # the weights as the solver sees them
     labels: np.ndarray | None = None
     H: np.ndarray | None = None  # (rows, slices * k), the state of Algorithm 1; B2 on the way to the next H
@@ -1319,7 +1319,7 @@ class _Rows:
     def outcome(self, slices, k):
         """What belongs to the samples, in their given order, for the `Result`."""
         inverse, labels = np.argsort(self.data.rows), self.gather("labels")
-        graph = dict(_index=_handed_over(self, "index", slices), _weight=_handed_over(self, "weight", slices))
+        graph = {f"_{name}": _handed_over(self, name, slices) for name in ("index", "weight", "told")}
         memberships, profile = _handed_over(self, "memberships", np.arange(k)), _profile(self.data, labels, k)
         return dict(labels=labels[inverse], memberships=memberships, _profile=profile, **graph)
 
@@ -1455,7 +1455,7 @@ class _DaskRows(_Rows):
             return np.concatenate([getattr(block, name) for block in chunk[0]])
 
         profile = self.run(_block_moments, (k,), _pooled_views, _pooled_views, "views")
-        found = dict(_profile=profile, _index=None, _weight=None, _sources=self.sources)
+        found = dict(_profile=profile, _index=None, _weight=None, _told=None, _sources=self.sources)
         for name, width, kind in (("labels", (), np.intp), ("memberships", (k,), float)):
             parts = _dask("persist", *[_dask("delayed", part)(state, name) for state in self.states])
             found[name] = _as_dask(parts, self.given.chunks, width, kind)
@@ -1682,7 +1682,8 @@ class _Anchors:
         raw = [data.raw(v, rows) for v in range(V)]
         seen = data.observed(rows)
         index = np.empty((n, self.slices, self.draws, self.neighbours), np.int32)
-        weight, told = np.empty(index.shape, np.float32), seen.copy()
+        weight, told = np.empty(index.shape, np.float32), np.ones((n, self.slices), bool)
+        told[:, :V] = seen
         first = 0
         for scheme in self.schemes:
             draws = slice(first, first + scheme.draws)
@@ -1753,10 +1754,10 @@ def _collect_anchors(data, at, s):
 
 def _join(block, anchors, show=None):
     """Give the block its graph, where there is room for it or anew; show(about the share of the rows done)."""
-    n, V = block.hi - block.lo, len(anchors.usable)
+    n = block.hi - block.lo
     if block.index is None:
         block.index, block.weight = (np.empty((n, *anchors.edges), kind) for kind in (np.int32, np.float32))
-    block.told = np.empty((n, V), bool)
+    block.told = np.empty((n, anchors.slices), bool)
     room = np.empty((3, _PIECE * anchors.m))  # once: memory that is new to the process takes as long as the work on it
     for piece in block.pieces(_PIECE):
         joined = anchors.join(block.data, slice(block.lo + piece.start, block.lo + piece.stop), room)
@@ -2404,7 +2405,7 @@ def _leading(gram, norm, X):
 # ======================================================================================================================
 # 7 result
 
-_FORMAT = 3  # of the files that `Result.save` writes
+_FORMAT = 4  # of the files that `Result.save` writes
 _SAVED = {kind.__name__: kind for kind in (_Anchors, _Scheme, _Scaling)}  # what may be in them besides arrays and words
 
 
@@ -2441,8 +2442,8 @@ class Result:
         Names of the views; of every view those of its features or None; those of the samples or None.
     """
 
-    # Besides: _index and _weight (n, slices, neighbours), the graph; _anchors; _profile, the moments of every view's
-    # clusters; _told, the share of the samples about which a slice tells something.
+    # Besides: _index and _weight (n, slices, neighbours), the graph; _told (n, slices), whether a slice tells something
+    # about a sample, _share_told, about how many; _anchors; _profile, the moments of every view's clusters.
     _sources = None  # of every chunk the views, delayed, if they were dask arrays: then there is no graph
 
     def __init__(self, **fields):
@@ -2522,9 +2523,9 @@ class Result:
         """The same result with NumPy arrays where it has dask arrays, and with its graph; itself if it has none."""
         if self._sources is None:
             return self
-        index, weight = map(np.concatenate, zip(*self._graphs(self._sources)))
+        index, weight, told = map(np.concatenate, zip(*self._graphs(self._sources)))
         labels, memberships = _dask("compute", self.labels, self.memberships)
-        found = dict(labels=labels, memberships=memberships, _index=index, _weight=weight, _sources=None)
+        found = dict(labels=labels, memberships=memberships, _index=index, _weight=weight, _told=told, _sources=None)
         return Result(**(vars(self) | found))
 
     def _check_kept(self):
@@ -2532,25 +2533,25 @@ class Result:
             raise ValueError("the result lies with a client of Dask that was closed: call result.compute() before")
 
     def _graphs(self, sources):
-        """[(indices, weights), ...] of chunks of rows, which a result of dask arrays does not keep."""
+        """[(indices, weights, told), ...] of chunks of rows, which a result of dask arrays does not keep."""
         self._check_kept()
         shared = _dask("delayed", self._anchors, traverse=False)
         return _dask("compute", *[_dask("delayed", _graph)(source, shared) for source in sources])
 
     def _graph_of(self, i):
-        """A sample's anchors and weights."""
+        """A sample's anchors and weights, and whether each slice tells something about it."""
         if self._sources is None:
-            return self._index[i], self._weight[i]
+            return self._index[i], self._weight[i], self._told[i]
         stops = np.cumsum([rows for rows in self.labels.chunks[0] if rows])
         chunk = np.searchsorted(stops, i, side="right")
-        index, weight = self._graphs([self._sources[chunk]])[0]
-        return index[i - stops[chunk]], weight[i - stops[chunk]]
+        return [part[i - stops[chunk]] for part in self._graphs([self._sources[chunk]])[0]]
 
     def explain(self, i):
         """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
 
-        `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k); `shares` (slices,), how much
-        of the votes for the label each slice gives; `favoured` is the cluster with most votes: if not the `label`, the
+        `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k); `told` (slices,) says whether
+        the sample was seen there: if not, the other views find its anchors; `shares` (slices,), how much of the votes
+        for the label each slice gives; `favoured` is the cluster with most votes: if not the `label`, the
         factorisation, which weighs all samples together, overruled the anchors. Four anchors a slice are printed.
         """
         if isinstance(i, str):
@@ -2568,8 +2569,9 @@ class Result:
         All clusters, line c for cluster c: `sizes`; `certainty`, the mean membership of its samples; `mixing` (k, k),
         their mean memberships in all clusters; `closest`, the other cluster with the highest of these; `confused`, the
         share of the samples with a membership above 0.1 there; `agreement` (k, slices), the share of the samples whose
-        label the slice alone would give, by its anchors' votes; `views`, `features` and `differences` (k, 3), what sets
-        it apart most; `typical` (k, 8), the samples with the highest memberships, of equal ones with the most votes.
+        label the slice alone would give, by its anchors' votes, among those about which it tells anything; `views`,
+        `features` and `differences` (k, 3), what sets it apart most; `typical` (k, 8), the samples with the highest
+        memberships, of equal ones with the most votes.
 
         One cluster: the same about it, `views`, `features`, `differences`, `means` and `other_means` of all features,
         the most different first, in the units of the data; its `anchors` and `anchor_certainty`, the most certain
@@ -2687,10 +2689,10 @@ def _voted(source, model, n_jobs=1):
 
 
 def _graph(source, anchors):
-    """Indices and weights of the graph of a chunk's rows."""
+    """Indices and weights of the graph of a chunk's rows, and which views tell something about them."""
     with _limits(1):
         rows = _joined(source, anchors)
-    return rows.gather("index"), rows.gather("weight")
+    return rows.gather("index"), rows.gather("weight"), rows.gather("told")
 
 
 # ======================================================================================================================
@@ -3045,13 +3047,12 @@ def _read_off(rows, at, anchors, G, s):
         # What a row lacks of a full load its anchors fill: entries are larger in small clusters, so that 18 % of a
         # small one may win over 69 % of a big one. Without any edge all clusters are alike.
         consensus += np.maximum(1.0 - consensus.sum(axis=1, keepdims=True), 0.0) * votes.mean(axis=1) + 1e-300
-        told = np.column_stack([block.told, np.ones((len(votes), V - block.told.shape[1]), bool)])  # the joint slice
-        agrees = told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
+        agrees = block.told & (votes.argmax(axis=2) == consensus.argmax(axis=1)[:, None])
         soft = np.sqrt(consensus)  # loads promise more than they keep, their roots do not (see the benchmarks)
         block.memberships = soft / soft.sum(axis=1, keepdims=True)
         block.labels = block.memberships.argmax(axis=1)
         block.S = block.H = block.z = block.w = block.J = None  # the state has been read, and the memory is wanted
-        return agrees.sum(axis=0), told.sum(axis=0), np.bincount(block.labels, minlength=k)
+        return agrees.sum(axis=0), block.told.sum(axis=0), np.bincount(block.labels, minlength=k)
 
     agreeing, told, members = _sums(rows.map(read, reads="graph"))
     views = np.argsort(rows.data.slots)
@@ -3063,7 +3064,7 @@ def _read_off(rows, at, anchors, G, s):
     found = dict(
         anchor_memberships=memberships[: len(views)], joint_memberships=memberships[-1] if s.joint else None,
         anchors=rows.numbers[at], anchor_labels=anchor_labels, view_agreement=(agreeing / np.maximum(told, 1))[slices],
-        _told=(told / rows.data.n)[slices], **rows.outcome(slices, k),
+        _share_told=(told / rows.data.n)[slices], **rows.outcome(slices, k),
         _anchors=replace(anchors, schemes=schemes, usable=anchors.usable[views]),
     )  # fmt: skip
     return found, ((by_H < 0) | (by_H == anchor_labels)).mean(), np.count_nonzero(members == 0)
@@ -3089,7 +3090,7 @@ def _doubts(result, together, empty, different):
     if empty:
         differ = f"the data have {different} different sample(s), of which the graphs may tell fewer apart"
         yield f"{empty} of {k} clusters are empty; {differ}", UserWarning
-    for name, told in zip(result.view_names, result._told):
+    for name, told in zip(result.view_names, result._share_told):
         if told < 0.25:
             why = "it was not seen in the others, or they are equally far from all anchors there"
             yield f"{name} tells something about {told:.0%} of the samples only: {why}", UserWarning
@@ -3384,7 +3385,7 @@ class Description(SimpleNamespace):
 
 def _explain(result, i):
     """One sample, see `Result.explain`."""
-    memberships, (index, weights) = result._slice_memberships(), result._graph_of(i)
+    memberships, (index, weights, told) = result._slice_memberships(), result._graph_of(i)
     anchors = result.anchors[index]
     votes, label = _votes(index[None], weights[None], memberships)[0], int(result.labels[i])
     clusters = memberships[np.arange(len(votes))[:, None], index].argmax(axis=2)
@@ -3397,10 +3398,11 @@ def _explain(result, i):
         best = [c for c in np.argsort(-votes[v], kind="stable")[:3] if votes[v, c] >= 0.005]
         near = [(_sample_name(result, anchors[v, t]), t) for t in np.flatnonzero(weights[v] > 0)[:4]]
         text = "  ".join(f"{anchor} x {weights[v, t]:.2f} > {clusters[v, t]}" for anchor, t in near)
-        rows.append((_printable(name), f"{shares[v]:.0%}", ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best), text))
+        name = _printable(name) if told[v] else f"{_printable(name)} (not seen: by the others)"
+        rows.append((name, f"{shares[v]:.0%}", ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best), text))
     return Description(
         title=title, sample=i, label=label, favoured=favoured, slices=result.slices, anchors=anchors, weights=weights,
-        clusters=clusters, votes=votes, shares=shares, sample_names=result.sample_names,
+        clusters=clusters, votes=votes, told=told, shares=shares, sample_names=result.sample_names,
         tables=[("how its anchors vote", ("slice", "share", "votes", "anchors: sample x weight > cluster"), rows)],
         columns={"slice": result.slices, "share": shares, "votes": list(votes)},
     )  # fmt: skip
@@ -3412,8 +3414,9 @@ def _describe(result):
     votes = _votes(result._index, result._weight, result._slice_memberships())
     sizes, support, own = np.bincount(labels, minlength=k), votes.mean(axis=1), (np.arange(n), labels)
     members, some = sparse.csc_array((np.ones(n), labels, np.arange(n + 1)), (k, n)), np.maximum(sizes, 1)
-    values = result.memberships, support, votes.argmax(axis=2) == labels[:, None]
-    mixing, voted, agreement = (members @ x / some[:, None] for x in values)
+    mixing, voted = (members @ x / some[:, None] for x in (result.memberships, support))
+    agrees = result._told & (votes.argmax(axis=2) == labels[:, None])
+    agreement = members @ agrees / np.maximum(members @ result._told, 1)
     towards = mixing + 1e-9 * voted  # the anchors decide between equals
     np.fill_diagonal(towards, -1.0)
     closest = towards.argmax(axis=1)
@@ -3490,7 +3493,7 @@ def _report(result, path):
     everything, (n, k), certainty = _describe(result), result.memberships.shape, result.memberships.max(axis=1)
     low, middle = np.quantile(certainty, (0.1, 0.5))
     views = []
-    for name, (_, mean, _), told in zip(result.view_names, result._profile, result._told):
+    for name, (_, mean, _), told in zip(result.view_names, result._profile, result._share_told):
         partly = f", telling something about {told:.0%} of the samples" if told < 1 else ""
         views.append(f"{_printable(name)} ({mean.shape[1]} features{partly})")
     anchors = f"{result.options['n_draws']} draws of {result.options['n_anchors']}"

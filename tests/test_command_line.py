@@ -360,5 +360,6 @@ def test_files_with_and_without_names_of_samples(named_files, tmp_path, capsys):
     paths, frames = named_files
     bare = tmp_path / "bare.csv"
     frames["air"].to_csv(bare, index=False)
-    assert agtf._main([paths[0], str(bare), "-k", "3"]) == 0
+    with pytest.warns(UserWarning, match="bare.csv does not name the samples: its rows .* order of .*soil"):
+        assert agtf._main([paths[0], str(bare), "-k", "3"]) == 0
     assert "60 samples, 2 views: view 0 (4), view 1 (6)" in capsys.readouterr().out

@@ -576,7 +576,8 @@ def test_parquet_and_feather_files(tmp_path, kind, monkeypatch):
     paths = [tmp_path / f"{name}.{kind}" for name in "ab"]
     for frame, path in zip((first, second), paths):
         getattr(frame, f"to_{kind}")(path)
-    views, y = agtf.load_views(paths, names=True)
+    with pytest.warns(UserWarning, match=f"a.{kind} does not name the samples"):
+        views, y = agtf.load_views(paths, names=True)
     assert same(views["a"], first) and same(views["b"], [[1], [2], [3], [4]]) and y.tolist() == ["C#", "C", "F", "C"]
     assert list(views["a"].columns) == list("pqr") and list(views["b"].index) == list("dcba")
     if kind == "parquet":  # which keeps an index

@@ -364,6 +364,23 @@ def test_a_view_that_the_start_does_not_see_is_no_obstacle(monkeypatch):
             assert agtf.score(y[order], found.labels)["ARI"] > 0.9
 
 
+def test_what_was_not_seen_is_told():
+    views, y = blobs(n=90, k=3)
+    views[1][:20] = np.nan
+    result = agtf.cluster({"blood": views[0], "images": views[1]}, 3)
+    for i, seen in ((3, False), (50, True)):
+        found = result.explain(i)
+        assert found.told.tolist() == [True, seen, True]
+        assert ("images (not seen: by the others)" in repr(found)) is not seen
+    # Anchors of other views say nothing about how far a view agrees.
+    misjoined = [views[0], np.random.default_rng(0).permutation(views[1][20:])]
+    misjoined[1] = np.vstack([views[1][:20], misjoined[1]])
+    result = agtf.cluster(misjoined, 3)
+    votes = agtf._votes(result._index, result._weight, result._slice_memberships())[20:, 1].argmax(axis=1)
+    agrees = [np.mean(votes[result.labels[20:] == c] == c) for c in range(3)]
+    np.testing.assert_allclose(result.describe().agreement[:, 1], agrees)
+
+
 @pytest.mark.parametrize("gone", [[(1, 2)], [(1, 2), (0, 1)], [(1, 2), (2, 2)], [(0, 0), (1, 1), (2, 2)]])
 def test_whole_clusters_that_were_not_seen_in_a_view(gone):
     """`gone` are pairs of views and clusters; complete samples alone would never show these."""

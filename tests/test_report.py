@@ -135,6 +135,7 @@ def test_names_stay_in_their_place(result, tmp_path):
 def many(result, times):
     """The same result with every sample repeated."""
     graph = {name: np.tile(getattr(result, name), (times, 1, 1)) for name in ("_index", "_weight")}
+    graph["_told"] = np.tile(result._told, (times, 1))
     memberships = np.tile(result.memberships, (times, 1))
     return changed(result, labels=np.tile(result.labels, times), memberships=memberships, **graph)
 

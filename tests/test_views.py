@@ -454,7 +454,7 @@ def test_a_view_that_tells_little_is_reported_and_not_mixed_in():
                 result = agtf.cluster([*views, form(some)], 3, scale=["zscore", "unit"])
             assert accuracy(y, result.labels) == 1.0
             assert result.view_agreement[1] == 1.0  # among those about whom it tells something
-            np.testing.assert_allclose(result._told, [1.0, told, 1.0])
+            np.testing.assert_allclose(result._share_told, [1.0, told, 1.0])
     with pytest.warns(UserWarning, match="words tells something about"):
         agtf.cluster({"numbers": views[0], "words": some}, 3, scale=["zscore", "unit"])
 
@@ -683,7 +683,7 @@ def test_columns_of_a_mask_that_count(framed):
     for given in (frame, frame[[1, 0]], frame.astype("boolean"), frame.astype(object)):
         np.testing.assert_array_equal(agtf.cluster(views, 3, mask=given).memberships, expected.memberships)
     named = agtf.cluster({1: views[1], 0: views[0]}, 3, mask=frame)
-    np.testing.assert_allclose(named._told[:2], [1.0, 0.75])
+    np.testing.assert_allclose(named._share_told[:2], [1.0, 0.75])
     with pytest.raises(ValueError, match="boolean array"):
         agtf.cluster(views, 3, mask=frame.astype(int))
 
