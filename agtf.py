@@ -2852,8 +2852,9 @@ def cluster(
         Whether all scaled features together make one more slice; whether the graph's columns are scaled so that S^T*H
         of a clean partition lies on the simplex.
     init : {"spectral", "identity"} or (n,) int array
-        Where the factorisation starts: labels from the spectrum of the graphs; the paper's identity matrix, which puts
-        one of the first k rows in each cluster, and so depends on the order of the rows; or labels.
+        Where the factorisation starts: labels from the spectrum of the graphs (of views of few different rows, such as
+        a few categories, only if the others do not know the clusters); the paper's identity matrix, which puts one of
+        the first k rows in each cluster, and so depends on the order of the rows; or labels.
     axis, p, fft_norm
         The tensor Schatten p-norm, see `schatten_norm`. axis="sample" depends on the order of the rows.
     lambda1, lambda2 : float or "auto"
