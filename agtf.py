@@ -1220,7 +1220,8 @@ _LLOYD_STEPS = 2
 # So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones can be compared with
 # few (HandWritten4, 30 % missing: 0.85 to 0.94).
 _COMPLETE = 10
-_STRANGERS, _COMPARED = 0.15, 500  # a share of rows that are like no others, and how many of each are compared
+# A share of rows that are like no others; how many rows of each of the most common patterns of views are compared.
+_STRANGERS, _COMPARED, _PATTERNS = 0.15, 500, 32
 _PIECE = 256  # rows whose distances to all anchors are in memory, better in the cache, at a time
 
 
@@ -1560,9 +1561,9 @@ def _share_of_strangers(data, rows, least):
     """
     seen, far = data.seen[rows], []
     complete = seen.sum(axis=1) >= least
-    patterns, which = np.unique(seen[~complete], axis=0, return_inverse=True)
-    for number, views in enumerate(map(np.flatnonzero, patterns)):
-        some = rows[~complete][which.ravel() == number][:_COMPARED]
+    patterns, which, often = np.unique(seen[~complete], axis=0, return_inverse=True, return_counts=True)
+    for number in np.argsort(-often, kind="stable")[:_PATTERNS]:
+        views, some = np.flatnonzero(patterns[number]), rows[~complete][which.ravel() == number][:_COMPARED]
         others = rows[complete & seen[:, views].all(axis=1)][:_COMPARED]
         if len(others) > 1:
             parts = [[data.scaled(v, at) * data.schemes[0].scalings[v].weight for v in views] for at in (others, some)]
