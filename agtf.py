@@ -1220,8 +1220,7 @@ _LLOYD_STEPS = 2
 # So many rows per cluster suffice for anchors: those seen in most views, because half-seen ones can be compared with
 # few (HandWritten4, 30 % missing: 0.85 to 0.94).
 _COMPLETE = 10
-# A share of rows that are like no others; how many rows of each of the most common patterns of views are compared.
-_STRANGERS, _COMPARED, _PATTERNS = 0.15, 500, 32
+_STRANGERS, _COMPARED = 0.15, 500  # a share of rows that are like no others, and how many rows are compared
 _PIECE = 256  # rows whose distances to all anchors are in memory, better in the cache, at a time
 
 
@@ -1561,15 +1560,17 @@ def _share_of_strangers(data, rows, least):
     """
     seen, far = data.seen[rows], []
     complete = seen.sum(axis=1) >= least
-    patterns, which, often = np.unique(seen[~complete], axis=0, return_inverse=True, return_counts=True)
-    for number in np.argsort(-often, kind="stable")[:_PATTERNS]:
-        views, some = np.flatnonzero(patterns[number]), rows[~complete][which.ravel() == number][:_COMPARED]
+    asked = np.flatnonzero(~complete)
+    asked = asked[:: max(len(asked) // _COMPARED, 1)][:_COMPARED]
+    patterns, which = np.unique(seen[asked], axis=0, return_inverse=True)
+    for number, views in enumerate(map(np.flatnonzero, patterns)):
+        some = rows[asked[which.ravel() == number]]
         others = rows[complete & seen[:, views].all(axis=1)][:_COMPARED]
-        if len(others) > 1:
+        if len(others) >= 20:  # of fewer nobody knows what a twentieth is
             parts = [[data.scaled(v, at) * data.schemes[0].scalings[v].weight for v in views] for at in (others, some)]
             others, some = (sparse.hstack(x, "csr") if any(map(sparse.issparse, x)) else np.hstack(x) for x in parts)
             near = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(others)
-            far.extend(near.kneighbors(some)[0] > np.quantile(near.kneighbors()[0], 0.95))
+            far.extend(near.kneighbors(some)[0].ravel() > np.quantile(near.kneighbors()[0], 0.95))
     return np.mean(far) if far else 0.0
 
 
@@ -1798,7 +1799,8 @@ _DENSE = 500  # a matrix of this size is decomposed at once
 # Of the Krylov space, and how many more before it is asked again whether the k leading vectors are found.
 _FEWEST_BLOCKS, _MOST_BLOCKS, _MORE_BLOCKS, _RESIDUAL = 6, 30, 3, 3e-3
 _COPIES = 0.9  # a share of the samples: where holes are filled with means many are copies, and the others tell
-_STABLE = 0.6  # adjusted Rand index of draws: of noise in six features or more nearly all have less
+# Adjusted Rand index of two draws, and of two diffusions in one: of noise in six features nearly all have less.
+_STABLE, _STABLE_ALONE = 0.6, 0.8
 _RESTARTS, _FIRST_STEPS = 15, 10  # of k-means on the embedding, and steps of each
 _SEEDED = 5000  # rows, about, among which its seeds are sought
 _COMMON = 10  # directions, beside two per cluster, that hold what the embeddings of all draws have in common
@@ -1837,10 +1839,11 @@ def _parts_without_copies(block, anchors):
     In a view of few different rows, such as a few categories, the nearest anchors of a sample are its copies, and every
     category looks like a clear cluster, in the joint slice, too.
     """
-    V, some = len(anchors.usable), block.weight[:: max(len(block.weight) // 1000, 1)]
-    weight = np.sort(some[:, :V].reshape(-1, V, anchors.draws, anchors.neighbours), axis=3)
+    V, some = len(anchors.usable), slice(None, None, max(len(block.weight) // 1000, 1))
+    weight, seen = block.weight[some, :V], block.data.observed(block.rows)[some]
+    weight = np.sort(weight.reshape(-1, V, anchors.draws, anchors.neighbours), axis=3)
     alike = (weight[..., -2:].min(axis=3) > 0.99999 * weight[..., -1]).all(axis=2)
-    others = np.flatnonzero(alike.mean(axis=0) < _COPIES).tolist()
+    others = np.flatnonzero((alike & seen).sum(axis=0) < _COPIES * np.maximum(seen.sum(axis=0), 1)).tolist()
     return [(draw, others) for draw in range(anchors.draws)] if 0 < len(others) < V else None
 
 
@@ -1854,8 +1857,10 @@ def _know_clusters(sample, anchors, s, learn, parts):
         return True
     if sum(sample.data.tables[v].shape[1] for v in parts[0][1]) <= _NARROW:
         return False
-    alone = [learn(sample, anchors, s.k, s.rng, [part])[0] for part in parts]
-    return any(adjusted_rand_score(*pair) >= _STABLE for pair in combinations(alone, 2))
+    alone = [learn(sample, anchors, s.k, s.rng, [part]) for part in parts]
+    if len(alone) == 1:
+        return alone[0][2] >= _STABLE_ALONE
+    return any(adjusted_rand_score(one[0], other[0]) >= _STABLE for one, other in combinations(alone, 2))
 
 
 def _spectral_rule(sample, anchors, k, rng, parts=None):
@@ -2551,9 +2556,10 @@ class Result:
         """Why sample i, a number or a name, is where it is: a `Description` of its anchors and of their votes.
 
         `anchors`, `weights` and `clusters` are (slices, neighbours), `votes` (slices, k); `told` (slices,) says whether
-        the sample was seen there: if not, the other views find its anchors; `shares` (slices,), how much of the votes
-        for the label each slice gives; `favoured` is the cluster with most votes: if not the `label`, the
-        factorisation, which weighs all samples together, overruled the anchors. Four anchors a slice are printed.
+        the slice tells anything: if not (not seen, or equally far from all), the others find its anchors; `shares`
+        (slices,), how much of the votes for the label each slice gives; `favoured` is the cluster with most votes: if
+        not the `label`, the factorisation, which weighs all samples together, overruled the anchors. Four anchors a
+        slice are printed.
         """
         if isinstance(i, str):
             if (self.sample_names or []).count(i) != 1:
@@ -2898,8 +2904,8 @@ def _cluster(tables, mask, o, fewest):
             _check_choice(f"with dask arrays, whose rows are apart, {name}", getattr(o, name), words)
     elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         # Refused before a byte is allocated: three tensors, or up to four of doubles, the graph twice, embeddings.
-        state = 32 if s.in_given_order else 12
-        needed = tables.n * (s.norm.shape[0] * (state * s.k + 20 * s.neighbours * s.draws) + 32 * s.k) / 2**30
+        state, edges = 32 if s.in_given_order else 12, max(s.neighbours * s.draws, s.most_neighbours)
+        needed = tables.n * (s.norm.shape[0] * (state * s.k + 20 * edges) + 32 * s.k) / 2**30
         there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
         if needed > there:
             need = f"{tables.n} samples in {s.k} clusters need about {needed:.1f} GiB besides the views"
@@ -3400,7 +3406,7 @@ def _explain(result, i):
         best = [c for c in np.argsort(-votes[v], kind="stable")[:3] if votes[v, c] >= 0.005]
         near = [(_sample_name(result, anchors[v, t]), t) for t in np.flatnonzero(weights[v] > 0)[:4]]
         text = "  ".join(f"{anchor} x {weights[v, t]:.2f} > {clusters[v, t]}" for anchor, t in near)
-        name = _printable(name) if told[v] else f"{_printable(name)} (not seen: by the others)"
+        name = _printable(name) if told[v] else f"{_printable(name)} (says nothing: by the others)"
         rows.append((name, f"{shares[v]:.0%}", ", ".join(f"{c}: {votes[v, c]:.2f}" for c in best), text))
     return Description(
         title=title, sample=i, label=label, favoured=favoured, slices=result.slices, anchors=anchors, weights=weights,
@@ -3758,7 +3764,8 @@ def _read_tables(paths, label):
             unnamed.append(path)
             if index is not None and _counts_rows(frame):
                 number = f"the first column, {frame.columns[0]!r}, numbers the rows"
-                raise ValueError(f"{path}: {number}: leave its name out if it names the samples, else leave it out")
+                hint = "leave out its name if it names the samples; if it is a feature, put it behind another"
+                raise ValueError(f"{path}: {number}: {hint}")
         else:
             samples = frame.index.astype(str)
             order = samples if order is None else order
@@ -3816,7 +3823,7 @@ def _read_table(path, label):
 def _counts_rows(frame):
     """Whether the first of some columns with names holds consecutive whole numbers, in any order."""
     first = np.sort(frame.iloc[:, 0]) if frame.shape[1] > 1 and frame.columns[0] != 0 else np.zeros(2)
-    return len(first) > 2 and (np.diff(first) == 1).all() and first[0] in (0, 1)
+    return len(first) > 9 and (np.diff(first) == 1).all() and first[0] in (0, 1)
 
 
 def _share_numbers(read):

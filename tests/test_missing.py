@@ -371,7 +371,7 @@ def test_what_was_not_seen_is_told():
     for i, seen in ((3, False), (50, True)):
         found = result.explain(i)
         assert found.told.tolist() == [True, seen, True]
-        assert ("images (not seen: by the others)" in repr(found)) is not seen
+        assert ("images (says nothing: by the others)" in repr(found)) is not seen
     # Anchors of other views say nothing about how far a view agrees.
     misjoined = [views[0], np.random.default_rng(0).permutation(views[1][20:])]
     misjoined[1] = np.vstack([views[1][:20], misjoined[1]])

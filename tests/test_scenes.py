@@ -270,6 +270,15 @@ def test_categories_do_not_hide_small_clusters():
     assert np.mean(scores) >= 0.65, scores  # 0.9 without the categories, 0 where they decide
 
 
+@pytest.mark.parametrize("options", [{"holes": 0.3}, {"n_draws": 1}, {"anchors": "vda"}], ids=str)
+def test_categories_do_not_hide_clusters_with_holes_or_in_one_draw(options):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 600)
+    categories = answers(rng, 600, 4)
+    categories[rng.random(600) < options.pop("holes", 0)] = np.nan
+    assert ari(y, [1.7 * rng.normal(size=(4, 6))[y] + rng.normal(size=(600, 6)), categories], 0, **options) >= 0.8
+
+
 def test_categories_that_tell_are_heard_beside_noise():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 900)
