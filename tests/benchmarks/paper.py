@@ -383,8 +383,9 @@ def draw_scores(ax, rows, x):
 
 def draw_time(ax, name, data, pictures):
     anchors = [row["rate"] * len(pictures["indicator"]) for row in data["rate"]]
-    ax.plot(anchors, [row["seconds"] for row in data["rate"]], "o-", color=COLOURS[4])
-    ax.set(ylim=(0, None), xlabel="anchors", ylabel="seconds, graph and solver")
+    seconds = [row["seconds"] for row in data["rate"]]
+    ax.plot(anchors, seconds, "o-", color=COLOURS[4])
+    ax.set(ylim=(0, 1.1 * max(seconds)), xlabel="anchors", ylabel="seconds, graph and solver")
 
 
 def draw_lambda(ax, name, data, _):
