@@ -212,6 +212,16 @@ def _fingerprint(bits, columns, starts, out):
 
 
 @_jit
+def _blur(prints, widths, rows):
+    """Add to the numbers of a column of some width chance ones, at most half of it, that the row's print decides."""
+    for i in range(rows.shape[0]):
+        for c in range(rows.shape[1]):
+            if widths[c] > 0.0:
+                drawn = _mix(prints[i] ^ ((np.uint64(c) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)))
+                rows[i, c] += widths[c] * ((drawn >> np.uint64(11)) * 2.0**-53 - 0.5)
+
+
+@_jit
 def _spread_out(X, chances, chosen):
     """k-means++ seeding among the columns of X (d, n): the next one is chosen in proportion to the squared distance to
     those chosen; of several trials the one that leaves the smallest sum. `chances` (seeds, trials) are numbers between
@@ -628,6 +638,9 @@ _WIDE_VIEW = 100  # features of a view from which on single precision is precise
 _DIRECTIONS = 100  # at most, in which wide views are seen, and anchors are looked for
 _SOUGHT = 2000  # rows, at most, in which they are sought; with all of 20,000 Noisy MNIST falls from NMI 0.83 to 0.68
 _ROWS_PER_DIRECTION = 5  # at least; with 10 MSRC and digits beside noise measure alike, with 2 noise wins
+# Columns of so many different numbers at most are blurred beside columns of more, unless a larger share of the samples
+# than this has a combination of levels of its own; 10 and 50 levels, a share of 0.5 or 0.2 measure alike.
+_LEVELS, _OWN_LEVELS = 20, 0.8
 _FEW_COMMON = 10  # samples that two views share
 # Views that PCA or SVD made are known by columns whose mean squared cosine is below this share of that of random
 # numbers (raw views have about 1 or more, embeddings at most 0.001), measured with so many random vectors.
@@ -903,6 +916,7 @@ class _Scaling:
     centre: np.ndarray | None = None  # (features,): distances are the same without it, and exact where values are large
     weight: float = 1.0  # of the view among the joint features: 1 / the root of the variance of all its features
     directions: np.ndarray | None = None  # (features, fewer), in which a wide view is seen after all that
+    widths: np.ndarray | None = None  # (features,): numbers are blurred by half of them to either side, before all that
 
     def __call__(self, rows):
         return self.with_squares(rows)[0]
@@ -918,6 +932,10 @@ class _Scaling:
             return scaled, np.bincount(row, data**2, rows.shape[0])
         if rows.dtype not in (np.float32, np.float64):
             rows = rows.astype(float)
+        if self.widths is not None:
+            prints, rows = _fingerprints(rows), rows.astype(float)
+            with np.errstate(over="ignore"):  # for the kernel without the compiler
+                _blur(prints, self.widths, rows)
         scaled = np.empty(rows.shape, np.float32 if rows.shape[1] > _WIDE_VIEW else np.float64)
         centre = np.zeros(rows.shape[1]) if self.centre is None else self.centre
         square = _scale_rows(np.ascontiguousarray(rows), self.shift, self.factor, self.name == "unit", centre, scaled)
@@ -1057,7 +1075,33 @@ def _arrange(given, mask, canonical, schemes):
     data = _Data(tables, rows, slots, None if seen.all() else seen, schemes, _distinct(keys[rows]))
     # The beginning is a random sample in the canonical order only.
     some = np.arange(min(data.n, _SAMPLE)) if canonical else np.arange(0, data.n, max(data.n // _SOUGHT, 1))
+    _blur_levels(data, words, some)
     return _in_leading_directions(data, words, some)
+
+
+def _blur_levels(data, words, some):
+    """In views that "auto" z-scores, columns of few levels beside columns of more are blurred where samples share their
+    levels: half a level to either side, at most a standard deviation. Not in wide views, where distances are smooth.
+
+    So counts, flags and answers stand for the intervals around them. Else the nearest rows have the same levels, and
+    every combination of these looks like a cluster of its own (ages, children and income: ARI 0.55 to 0.90).
+    """
+    for v, slot in enumerate(data.slots):
+        seen, scaling = some if data.seen is None else some[data.seen[some, v]], data.schemes[0].scalings[v]
+        dense = words[slot] == "auto" and scaling.name == "zscore" and scaling.shift is not None
+        if not dense or len(scaling.factor) > _WIDE_VIEW:
+            continue
+        X = data.raw(v, seen[:_SOUGHT]).astype(float)
+        gaps = np.diff(np.sort(X, axis=0), axis=0)
+        levels, step = 1 + np.count_nonzero(gaps, axis=0), np.where(gaps > 0, gaps, np.inf).min(axis=0, initial=np.inf)
+        few = (levels > 1) & (levels <= _LEVELS)
+        if not few.any() or levels.max() <= _LEVELS or len(np.unique(_fingerprints(X[:, few]))) > _OWN_LEVELS * len(X):
+            continue
+        widths = np.where(few, np.minimum(step, 2 * X.std(axis=0)), 0.0)
+        for scaling in (scheme.scalings[v] for scheme in data.schemes):
+            scaling.widths = widths
+            if scaling.name == "zscore":
+                scaling.factor = scaling.factor / np.sqrt(1 + (widths * scaling.factor) ** 2 / 12)
 
 
 def _in_leading_directions(data, words, some):
@@ -1076,6 +1120,19 @@ def _in_leading_directions(data, words, some):
     return data
 
 
+def _fingerprints(rows):
+    """A number for every row of a block, dense or CSR, that its contents make."""
+    (n, d), prints = rows.shape, np.empty(rows.shape[0], np.uint64)
+    if sparse.issparse(rows):
+        values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
+    else:
+        values = np.ascontiguousarray(rows, float)
+        columns, starts = np.tile(np.arange(d, dtype=np.int32), n), np.arange(n + 1) * d
+    with np.errstate(over="ignore"):  # for the kernel without the compiler
+        _fingerprint(values.view(np.uint64).ravel(), columns, starts, prints)
+    return prints
+
+
 def _look(source):
     """Of views and their mask the rows' fingerprints, where they were seen, and three facts that chunks have to merge:
     how many rows two views have in common, a number for every view (to be added up), its extent."""
@@ -1083,15 +1140,8 @@ def _look(source):
     seen = _observed(given, mask)
 
     def look(table, there, lo, hi):
-        rows, some, prints = table[lo:hi], there[lo:hi], np.empty(hi - lo, np.uint64)
-        is_sparse, d = sparse.issparse(rows), rows.shape[1]
-        if is_sparse:
-            values, columns, starts = rows.data.astype(float), rows.indices, rows.indptr
-        else:
-            values = np.ascontiguousarray(rows, float)
-            columns, starts = np.tile(np.arange(d, dtype=np.int32), hi - lo), np.arange(hi - lo + 1) * d
-        with np.errstate(over="ignore"):  # for the kernel without the compiler
-            _fingerprint(values.view(np.uint64).ravel(), columns, starts, prints)
+        rows, some = table[lo:hi], there[lo:hi]
+        is_sparse, d, prints = sparse.issparse(rows), rows.shape[1], _fingerprints(rows)
         # The extent: the largest of -x and of x in each column; counts of numbers that are not 0, of all, of blocks.
         reach, counts = np.full((2, d), -np.inf), np.zeros(4, int)
         if some.any():
@@ -1411,6 +1461,7 @@ class _DaskRows(_Rows):
         order = np.argsort(keys, kind="stable")
         seen = None if min(counts) == given.n else seen[order]
         near = _Data(tables, order, slots, seen, schemes, _distinct(keys[order]))
+        _blur_levels(near, s.schemes[0][0], np.arange(min(given.n, _SAMPLE)))
         _in_leading_directions(near, s.schemes[0][0], np.arange(min(given.n, _SAMPLE)))
         self.near, self.numbers = _Rows(near), numbers[order]
         self.data = SimpleNamespace(n=given.n, rows=slice(None), slots=slots, seen=seen, distinct=near.distinct)
@@ -2411,7 +2462,7 @@ def _leading(gram, norm, X):
 # ======================================================================================================================
 # 7 result
 
-_FORMAT = 4  # of the files that `Result.save` writes
+_FORMAT = 5  # of the files that `Result.save` writes
 _SAVED = {kind.__name__: kind for kind in (_Anchors, _Scheme, _Scaling)}  # what may be in them besides arrays and words
 
 
@@ -2846,7 +2897,9 @@ def cluster(
         less than a tenth of non-zeros), one sees unit rows, because neither is right for all data; views of up to three
         features are z-scores always. Of views whose columns are orthogonal, as PCA and SVD of these rows make them, two
         draws in three see unit rows and one z-scores, if all views are "auto" and there are three draws or more. All
-        draws see z-scored views with more than 2d columns, d = min(n / 5, 100), in their d leading directions.
+        draws see z-scored views with more than 2d columns, d = min(n / 5, 100), in their d leading directions. Numbers
+        in columns of at most 20 different ones, beside columns of more, stand for the intervals around them: up to half
+        a step is added or taken away, the same for equal rows, where samples share such levels.
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.

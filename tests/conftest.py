@@ -28,6 +28,16 @@ def data_set(name):
     return agtf.load_views(path)
 
 
+def table_of_people(n=900, seed=0):
+    """Ages, children (five levels) and a flag of one in twenty beside an income; three kinds of people."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    age = np.round(rng.normal(np.array([25, 45, 70])[y], 4))
+    children = np.minimum(rng.poisson(np.array([0.2, 2.0, 1.0])[y]), 4)
+    income = np.exp(rng.normal(np.array([9.5, 11.5, 10.5])[y], 0.15))
+    return np.column_stack([age, children, rng.random(n) < 0.05, income]), y
+
+
 def blobs(n=60, k=3, widths=(4, 6), seed=0, spread=0.6):
     """Views of n samples in k well separated groups, rows in random order, and the groups."""
     rng = np.random.default_rng(seed)

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sparse
-from conftest import ROOT, blobs, data_set, in_blocks, needs_jit
+from conftest import ROOT, blobs, data_set, in_blocks, needs_jit, table_of_people
+from scipy.stats import kstest
 from sklearn.cluster import KMeans
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
@@ -119,6 +120,14 @@ def test_order_of_rows_and_views_does_not_matter(seed):
     moved = agtf.cluster([views[2], views[0], views[1]], 4)
     np.testing.assert_array_equal(moved.labels, labels)
     assert [[len(s.factor) for s in scheme.scalings] for scheme in moved._anchors.schemes] == [[2, 4, 5]] * 2
+
+
+def test_order_of_rows_that_are_blurred_does_not_matter():
+    table, y = table_of_people()
+    order = np.random.default_rng(0).permutation(900)
+    result = agtf.cluster([table], 3)
+    np.testing.assert_array_equal(agtf.cluster([table[order]], 3).labels, result.labels[order])
+    assert (result.predict([table]) == result.labels).mean() > 0.98 and accuracy(y, result.labels) > 0.98
 
 
 @needs_jit
@@ -230,6 +239,42 @@ def test_scalings_do_what_they_say():
 
 def arranged(views, scales, mask=None, canonical=True):
     return agtf._arrange(agtf._as_tables(views), mask, canonical, [(scales, 1)])
+
+
+def test_levels_beside_numbers_are_blurred():
+    table, _ = table_of_people()
+    children, flag = (table[:, c].std() for c in (1, 2))
+    scaling = arranged([table], ["auto"]).schemes[0].scalings[0]
+    np.testing.assert_allclose(scaling.widths, [0, min(1, 2 * children), 2 * flag, 0])
+    blurred = scaling(table) / scaling.factor
+    blurred += table.mean(axis=0) - blurred.mean(axis=0)
+    moved = (blurred - table)[:, 1:3] / scaling.widths[1:3]
+    np.testing.assert_allclose(np.delete(blurred, [1, 2], axis=1), np.delete(table, [1, 2], axis=1), rtol=1e-6)
+    assert np.abs(moved).max() < 0.55  # a half, and what it moved the mean
+    assert abs(np.corrcoef(moved.T)[0, 1]) < 0.1 and (kstest(moved, "uniform", (-0.5, 1)).pvalue > 0.001).all()
+    np.testing.assert_allclose(scaling(table).std(axis=0), 1, atol=0.03)
+    # The same rows are blurred alike, whatever their order and type; -0 is 0.
+    some = np.random.default_rng(1).permutation(900)[:50]
+    whole = table[some].astype(int)
+    np.testing.assert_array_equal(scaling(whole), scaling(whole.astype(np.float32)))
+    np.testing.assert_array_equal(scaling(np.where(table == 0, -0.0, table))[some], scaling(table[some]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: (table, "zscore"),
+        lambda table: (table[:, 1:3], "auto"),
+        lambda table: (np.delete(table, [1, 2], axis=1), "auto"),
+        lambda table: (sparse.csr_array(table), "auto"),
+        lambda table: (np.hstack([table, np.random.default_rng(0).normal(size=(900, 97))]), "auto"),
+        lambda table: (np.hstack([table, np.random.default_rng(0).poisson(3, size=(900, 20))]), "auto"),
+    ],
+    ids=["as told", "a survey", "numbers", "sparse", "wide", "levels that nobody shares"],
+)
+def test_other_views_are_not_blurred(change):
+    view, scale = change(table_of_people()[0])
+    assert all(scaling.widths is None for scaling in arranged([view], [scale]).schemes[0].scalings)
 
 
 def test_one_draw_in_three_sees_unit_rows_unless_a_scaling_is_given():

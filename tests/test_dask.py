@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from conftest import JIT_OFF, ROOT, blobs
+from conftest import JIT_OFF, ROOT, blobs, table_of_people
 from numpy.testing import assert_allclose, assert_array_equal
 
 import agtf
@@ -108,6 +108,13 @@ def test_a_few_categories_count_alike_in_chunks(few):
     expected = agtf.cluster(views, 3)
     assert agtf.score(y, expected.labels)["ACC"] == 1.0
     assert_same(agtf.cluster(chunked(views), 3), expected)
+
+
+def test_levels_are_blurred_alike_in_chunks(few):
+    table, y = table_of_people(1797)
+    expected = agtf.cluster([table], 3)
+    assert agtf.score(y, expected.labels)["ACC"] > 0.97
+    assert_same(agtf.cluster(chunked([table]), 3), expected)
 
 
 def test_embeddings_are_recognised_in_chunks(digits, few):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sparse
-from conftest import blobs
+from conftest import blobs, table_of_people
 
 import agtf
 
@@ -25,6 +25,14 @@ def test_saved_results_are_the_same(tmp_path, joint):
     assert again.stopped_by == result.stopped_by and again.options["p"] == 0.5
     for name, values in result.history.items():
         np.testing.assert_array_equal(again.history[name], values)
+
+
+def test_a_saved_result_blurs_as_before(tmp_path):
+    table, _ = table_of_people()
+    result = agtf.cluster([table], 3)
+    result.save(tmp_path / "people.npz")
+    again = agtf.load(tmp_path / "people.npz")
+    np.testing.assert_array_equal(again.predict_memberships([table]), result.predict_memberships([table]))
 
 
 def test_other_files_and_versions_are_refused(tmp_path):
