@@ -638,9 +638,9 @@ _WIDE_VIEW = 100  # features of a view from which on single precision is precise
 _DIRECTIONS = 100  # at most, in which wide views are seen, and anchors are looked for
 _SOUGHT = 2000  # rows, at most, in which they are sought; with all of 20,000 Noisy MNIST falls from NMI 0.83 to 0.68
 _ROWS_PER_DIRECTION = 5  # at least; with 10 MSRC and digits beside noise measure alike, with 2 noise wins
-# Columns of so many different numbers at most are blurred beside columns of more, unless a larger share of the samples
-# than this has a combination of levels of its own; 10 and 50 levels, a share of 0.5 or 0.2 measure alike.
-_LEVELS, _OWN_LEVELS = 20, 0.8
+# Columns of so many different numbers at most are blurred beside columns of more, unless they have more different rows
+# than this share of the samples; 10 and 50 levels, and shares of 0.5 and 0.2, measure alike.
+_LEVELS, _COMBINED = 20, 0.8
 _FEW_COMMON = 10  # samples that two views share
 # Views that PCA or SVD made are known by columns whose mean squared cosine is below this share of that of random
 # numbers (raw views have about 1 or more, embeddings at most 0.001), measured with so many random vectors.
@@ -933,8 +933,8 @@ class _Scaling:
         if rows.dtype not in (np.float32, np.float64):
             rows = rows.astype(float)
         if self.widths is not None:
-            prints, rows = _fingerprints(rows), rows.astype(float)
-            with np.errstate(over="ignore"):  # for the kernel without the compiler
+            with np.errstate(over="ignore"):  # of numbers that single precision has not; the kernel, if not compiled
+                prints, rows = _fingerprints(rows.astype(np.float32)), rows.astype(float, order="C")
                 _blur(prints, self.widths, rows)
         scaled = np.empty(rows.shape, np.float32 if rows.shape[1] > _WIDE_VIEW else np.float64)
         centre = np.zeros(rows.shape[1]) if self.centre is None else self.centre
@@ -1074,33 +1074,34 @@ def _arrange(given, mask, canonical, schemes):
     _refine(schemes, [_moments_of(schemes, tables, [rows[some] for some in seen.T])], counts)
     data = _Data(tables, rows, slots, None if seen.all() else seen, schemes, _distinct(keys[rows]))
     # The beginning is a random sample in the canonical order only.
-    some = np.arange(min(data.n, _SAMPLE)) if canonical else np.arange(0, data.n, max(data.n // _SOUGHT, 1))
+    some = np.arange(min(data.n, _SAMPLE)) if canonical else np.arange(0, data.n, -(-data.n // _SOUGHT))
     _blur_levels(data, words, some)
     return _in_leading_directions(data, words, some)
 
 
 def _blur_levels(data, words, some):
     """In views that "auto" z-scores, columns of few levels beside columns of more are blurred where samples share their
-    levels: half a level to either side, at most a standard deviation. Not in wide views, where distances are smooth.
+    levels: half a step to either side, at most a standard deviation. Not in wide views, where distances are smooth.
 
     So counts, flags and answers stand for the intervals around them. Else the nearest rows have the same levels, and
-    every combination of these looks like a cluster of its own (ages, children and income: ARI 0.55 to 0.90).
+    every combination of these looks like a cluster of its own (ages, children and income: ARI 0.55 to 0.97).
     """
     for v, slot in enumerate(data.slots):
         seen, scaling = some if data.seen is None else some[data.seen[some, v]], data.schemes[0].scalings[v]
         dense = words[slot] == "auto" and scaling.name == "zscore" and scaling.shift is not None
         if not dense or len(scaling.factor) > _WIDE_VIEW:
             continue
-        X = data.raw(v, seen[:_SOUGHT]).astype(float)
+        X = data.scaled(v, seen[:_SOUGHT]).astype(np.float32)  # in which numbers do not differ by rounding
         gaps = np.diff(np.sort(X, axis=0), axis=0)
-        levels, step = 1 + np.count_nonzero(gaps, axis=0), np.where(gaps > 0, gaps, np.inf).min(axis=0, initial=np.inf)
+        levels = 1 + np.count_nonzero(gaps, axis=0)
         few = (levels > 1) & (levels <= _LEVELS)
-        if not few.any() or levels.max() <= _LEVELS or len(np.unique(_fingerprints(X[:, few]))) > _OWN_LEVELS * len(X):
+        if not few.any() or levels.max() <= _LEVELS or len(np.unique(_fingerprints(X[:, few]))) > _COMBINED * len(X):
             continue
-        widths = np.where(few, np.minimum(step, 2 * X.std(axis=0)), 0.0)
+        steps, widths = np.where(gaps[:, few] > 0, gaps[:, few], np.nan), np.zeros(len(few))
+        widths[few] = np.minimum(np.nanmedian(steps, axis=0), 2) / scaling.factor[few]
         for scaling in (scheme.scalings[v] for scheme in data.schemes):
-            scaling.widths = widths
-            if scaling.name == "zscore":
+            if scaling.name == "zscore":  # the length that unit rows have without it tells which say nothing
+                scaling.widths = widths
                 scaling.factor = scaling.factor / np.sqrt(1 + (widths * scaling.factor) ** 2 / 12)
 
 
@@ -1673,7 +1674,7 @@ def _nearest_centre(centres, X):
 def _vda(data, m):
     """Variance-based de-correlated anchors, the rule of the paper's reference for anchor selection."""
 
-    scalings = [replace(scaling, centre=None, directions=None) for scaling in data.schemes[0].scalings]
+    scalings = [replace(scaling, centre=None, directions=None, widths=None) for scaling in data.schemes[0].scalings]
 
     def moments(lo, hi):
         blocks = [scaling(data.raw(v, slice(lo, hi))) for v, scaling in enumerate(scalings)]
@@ -2897,9 +2898,10 @@ def cluster(
         less than a tenth of non-zeros), one sees unit rows, because neither is right for all data; views of up to three
         features are z-scores always. Of views whose columns are orthogonal, as PCA and SVD of these rows make them, two
         draws in three see unit rows and one z-scores, if all views are "auto" and there are three draws or more. All
-        draws see z-scored views with more than 2d columns, d = min(n / 5, 100), in their d leading directions. Numbers
-        in columns of at most 20 different ones, beside columns of more, stand for the intervals around them: up to half
-        a step is added or taken away, the same for equal rows, where samples share such levels.
+        draws see z-scored views with more than 2d columns, d = min(n / 5, 100), in their d leading directions. In
+        z-scores of dense views, columns of at most 20 different numbers, beside columns of more and at most 100 in all,
+        stand for the intervals around them, if samples share rows of these: up to half a step, at most a standard
+        deviation, is added or taken away, the same for equal rows. scale="zscore" does without.
     anchors : {"medoid", "vda", "random"} or (m,) int array
         "medoid": samples spread over all features together, the members nearest to centres after k-means++ seeding and
         two Lloyd steps; "vda": the paper's variance rule; or the indices of the samples to use.

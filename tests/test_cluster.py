@@ -258,6 +258,39 @@ def test_levels_beside_numbers_are_blurred():
     whole = table[some].astype(int)
     np.testing.assert_array_equal(scaling(whole), scaling(whole.astype(np.float32)))
     np.testing.assert_array_equal(scaling(np.where(table == 0, -0.0, table))[some], scaling(table[some]))
+    np.testing.assert_array_equal(scaling(np.asfortranarray(table)), scaling(table))
+    nearly = table[some] * (1 + 1e-12)  # as another way of adding up leaves it
+    np.testing.assert_allclose(scaling(nearly), scaling(table[some]), atol=1e-9)
+
+
+def test_odd_levels_do_not_switch_the_blur_off():
+    """Holes filled with a mean, and sums that differ by rounding."""
+    table, _ = table_of_people()
+    whole, holes = arranged([table], ["auto"]).schemes[0].scalings[0].widths, table.copy()
+    holes[::9, 1] = np.nan
+    result = agtf.cluster([holes], 3, impute="mean")
+    np.testing.assert_allclose(result._anchors.schemes[0].scalings[0].widths, whole, rtol=0.1)
+    assert (result.predict([holes]) == result.labels).mean() > 0.98
+    table[::7, 1] *= 1 + 1e-15
+    np.testing.assert_allclose(arranged([table], ["auto"]).schemes[0].scalings[0].widths, whole)
+
+
+def test_levels_are_blurred_in_z_scores_only():
+    """And where rows were seen; what tells nothing has no direction. Other words of `scale` are followed."""
+    table, _ = table_of_people()
+    table = np.column_stack([table, np.zeros((900, 2))])
+    table[:20] = 0
+    seen = np.ones((900, 2), bool)
+    seen[::3, 0] = False
+    data = agtf._arrange(
+        agtf._as_tables([table, table[:, :4] + 1]), seen, True, [(["auto"] * 2, 2), (["other"] * 2, 1)]
+    )
+    for v, slot in enumerate(data.slots):
+        zscore, unit = (scheme.scalings[v] for scheme in data.schemes)
+        assert (zscore.name, unit.name) == ("zscore", "unit") and unit.widths is None
+        np.testing.assert_array_equal(zscore.widths > 0, np.isin(np.arange(6 - 2 * slot), (1, 2)))
+    result = agtf.cluster([table, table], 3, scale=["auto", "zscore"])
+    assert [scaling.widths is None for scaling in result._anchors.schemes[0].scalings] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -266,11 +299,12 @@ def test_levels_beside_numbers_are_blurred():
         lambda table: (table, "zscore"),
         lambda table: (table[:, 1:3], "auto"),
         lambda table: (np.delete(table, [1, 2], axis=1), "auto"),
-        lambda table: (sparse.csr_array(table), "auto"),
+        lambda table: (sparse.csr_array(table[:, 1:]), "auto"),  # z-scores, because there are three columns
+        lambda table: (np.column_stack([table[:, 3], 0.1 + 1e-16 * (np.arange(900) % 2)]), "auto"),
         lambda table: (np.hstack([table, np.random.default_rng(0).normal(size=(900, 97))]), "auto"),
         lambda table: (np.hstack([table, np.random.default_rng(0).poisson(3, size=(900, 20))]), "auto"),
     ],
-    ids=["as told", "a survey", "numbers", "sparse", "wide", "levels that nobody shares"],
+    ids=["as told", "a survey", "numbers", "sparse", "rounding", "wide", "levels that nobody shares"],
 )
 def test_other_views_are_not_blurred(change):
     view, scale = change(table_of_people()[0])

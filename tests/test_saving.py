@@ -32,6 +32,7 @@ def test_a_saved_result_blurs_as_before(tmp_path):
     result = agtf.cluster([table], 3)
     result.save(tmp_path / "people.npz")
     again = agtf.load(tmp_path / "people.npz")
+    assert again._anchors.schemes[0].scalings[0].widths.max() > 0
     np.testing.assert_array_equal(again.predict_memberships([table]), result.predict_memberships([table]))
 
 
