@@ -638,8 +638,8 @@ _WIDE_VIEW = 100  # features of a view from which on single precision is precise
 _DIRECTIONS = 100  # at most, in which wide views are seen, and anchors are looked for
 _SOUGHT = 2000  # rows, at most, in which they are sought; with all of 20,000 Noisy MNIST falls from NMI 0.83 to 0.68
 _ROWS_PER_DIRECTION = 5  # at least; with 10 MSRC and digits beside noise measure alike, with 2 noise wins
-# Columns of so many different numbers at most are blurred beside columns of more, unless they have more different rows
-# than this share of the samples; 10 and 50 levels, and shares of 0.5 and 0.2, measure alike.
+# Columns of so many different numbers at most are blurred beside columns of more, unless they alone make more than this
+# share of the view's different rows; 10 and 50 levels, and shares of 0.5 and 0.2, measure alike.
 _LEVELS, _COMBINED = 20, 0.8
 _FEW_COMMON = 10  # samples that two views share
 # Views that PCA or SVD made are known by columns whose mean squared cosine is below this share of that of random
@@ -1095,7 +1095,10 @@ def _blur_levels(data, words, some):
         gaps = np.diff(np.sort(X, axis=0), axis=0)
         levels = 1 + np.count_nonzero(gaps, axis=0)
         few = (levels > 1) & (levels <= _LEVELS)
-        if not few.any() or levels.max() <= _LEVELS or len(np.unique(_fingerprints(X[:, few]))) > _COMBINED * len(X):
+        if not few.any() or levels.max() <= _LEVELS:
+            continue
+        combined, different = (len(np.unique(_fingerprints(columns))) for columns in (X[:, few], X))
+        if combined > _COMBINED * different:
             continue
         steps, widths = np.where(gaps[:, few] > 0, gaps[:, few], np.nan), np.zeros(len(few))
         widths[few] = np.minimum(np.nanmedian(steps, axis=0), 2) / scaling.factor[few]

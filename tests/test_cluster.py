@@ -293,6 +293,10 @@ def test_levels_are_blurred_in_z_scores_only():
     assert [scaling.widths is None for scaling in result._anchors.schemes[0].scalings] == [False, True]
 
 
+def with_counts(table):
+    return np.hstack([table, np.random.default_rng(0).poisson(3, size=(900, 20))])
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -302,9 +306,10 @@ def test_levels_are_blurred_in_z_scores_only():
         lambda table: (sparse.csr_array(table[:, 1:]), "auto"),  # z-scores, because there are three columns
         lambda table: (np.column_stack([table[:, 3], 0.1 + 1e-16 * (np.arange(900) % 2)]), "auto"),
         lambda table: (np.hstack([table, np.random.default_rng(0).normal(size=(900, 97))]), "auto"),
-        lambda table: (np.hstack([table, np.random.default_rng(0).poisson(3, size=(900, 20))]), "auto"),
+        lambda table: (with_counts(table), "auto"),
+        lambda table: (np.where(np.arange(900)[:, None] % 2, with_counts(table), 2.5), "auto"),
     ],
-    ids=["as told", "a survey", "numbers", "sparse", "rounding", "wide", "levels that nobody shares"],
+    ids=["as told", "a survey", "numbers", "sparse", "rounding", "wide", "levels that nobody shares", "half filled"],
 )
 def test_other_views_are_not_blurred(change):
     view, scale = change(table_of_people()[0])
