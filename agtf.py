@@ -1095,15 +1095,13 @@ def _blur_levels(data, words, some):
         gaps = np.diff(np.sort(X, axis=0), axis=0)
         levels = 1 + np.count_nonzero(gaps, axis=0)
         few = (levels > 1) & (levels <= _LEVELS)
-        if not few.any() or levels.max() <= _LEVELS:
-            continue
         combined, different = (len(np.unique(_fingerprints(columns))) for columns in (X[:, few], X))
-        if combined > _COMBINED * different:
+        if not few.any() or combined > _COMBINED * different:  # as it is, too, where all columns have few levels
             continue
         steps, widths = np.where(gaps[:, few] > 0, gaps[:, few], np.nan), np.zeros(len(few))
         widths[few] = np.minimum(np.nanmedian(steps, axis=0), 2) / scaling.factor[few]
         for scaling in (scheme.scalings[v] for scheme in data.schemes):
-            if scaling.name == "zscore":  # the length that unit rows have without it tells which say nothing
+            if scaling.name == "zscore":  # rows of zeros, which have no direction, must stay so
                 scaling.widths = widths
                 scaling.factor = scaling.factor / np.sqrt(1 + (widths * scaling.factor) ** 2 / 12)
 
